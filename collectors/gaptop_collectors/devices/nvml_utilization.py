@@ -1,0 +1,243 @@
+"""One device's utilisation: each window from the driver's ring, or polled where there is no ring or it stands still."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from gaptop_collectors.devices.nvml_calls import CallFailed, Calls, Timer, Trouble
+from gaptop_collectors.devices.nvml_ring import (
+    ASSUMED_WINDOW_S,
+    LAG_S,
+    ClockMap,
+    Clocks,
+    Entry,
+    Period,
+    PollGrid,
+    beside,
+    clean,
+    clock_map,
+    period,
+    refreshed,
+    spacing,
+)
+
+DRAIN_S: Final = 0.25
+DRY_S: Final = 1.0
+"""A ring without a new entry for this long is dry (an idle GPU's may be, for minutes): poll until it flows again."""
+LATEST_DRY_S: Final = 5.0
+HISTORY: Final = 72
+LAG_NS: Final = int(LAG_S * 1e9)
+FUTURE_NS: Final = 100_000_000
+"""A stamp further in the future than this is not of the clock it was taken for."""
+
+Mode = Literal["ring", "polled", "unsupported"]
+
+
+class Row(NamedTuple):
+    """A window's reading: stamp (CLOCK_MONOTONIC ns), busy and memory-busy ratios."""
+
+    stamp_ns: int
+    busy: float
+    memory_busy: float | None
+
+
+class Gap(NamedTuple):
+    """No window was observed from start to end (CLOCK_MONOTONIC ns)."""
+
+    start_ns: int
+    end_ns: int
+    reason: str
+
+
+def read_clocks() -> Clocks:
+    """The clocks side by side; read again (at most twice) when this thread was interrupted between two of them."""
+    for _ in range(3):
+        before = time.monotonic_ns()
+        boot, epoch = time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
+        after = time.monotonic_ns()
+        if after - before < 100_000:
+            break
+    return Clocks((before + after) // 2, boot, epoch)
+
+
+class Utilization:
+    """Reads one device. ``window_s`` is W, ``mode`` how it is read now, ``delivered_ns`` how far it is complete.
+
+    The watermark never waits for a ring that stands still: after DRY_S without an entry, polling takes over; where
+    polling is impossible too, the time is declared a gap. What was declared is not taken back: entries that a late
+    ring brings for that time are dropped, and the ring is given more time from then on.
+    """
+
+    def __init__(self, calls: Calls, opened_ns: int) -> None:
+        self._calls = calls
+        self.window_s = ASSUMED_WINDOW_S
+        self.measured: Period | None = None
+        self.mode: Mode = "ring"
+        self.clock: ClockMap | None = None
+        self.memory_unsupported = ""
+        self.ring_unsupported = ""
+        self.rates_unsupported = ""
+        self._last = opened_ns  # newest stamp given out; at first the opening
+        self._last_was_polled = False
+        self._after = 0  # newest stamp of the ring, in its own clock
+        self._drained_ns = opened_ns
+        self._history: deque[Entry] = deque(maxlen=HISTORY)
+        self._grid: PollGrid | None = None
+        self._dry_s = DRY_S
+        self._spacing = 0.0
+        self._drain_timer = Timer(DRAIN_S)
+
+    @property
+    def period(self) -> float:
+        """Seconds between two calls of read()."""
+        return min(DRAIN_S, self.window_s / 2) if self.mode == "polled" else DRAIN_S
+
+    @property
+    def delivered_ns(self) -> int:
+        return self._last - LAG_NS
+
+    def start(self, handle: Any) -> None:
+        """See what the device offers. Raises CallFailed when it is lost."""
+        nvml = self._calls.nvml
+        self.ring_unsupported = self._why_not(nvml.nvmlDeviceGetSamples, handle, nvml.NVML_GPU_UTILIZATION_SAMPLES, 0)
+        self.rates_unsupported = self._why_not(nvml.nvmlDeviceGetUtilizationRates, handle)
+        if self.ring_unsupported:
+            self.mode = "unsupported" if self.rates_unsupported else "polled"
+
+    def _why_not(self, function: Callable[..., Any], *arguments: Any) -> str:
+        try:
+            self._calls(function, *arguments)
+        except CallFailed as failed:
+            self._unless_lost(failed)
+            return self._calls.why(failed) if failed.trouble is Trouble.UNSUPPORTED else ""
+        return ""
+
+    def read(self, handle: Any, now: int) -> tuple[list[Row], list[Gap]]:
+        """The windows since the last call, ascending, and what was missed between them. Raises CallFailed (lost)."""
+        rows: list[Row] = []
+        gaps: list[Gap] = []
+        if self.mode == "unsupported":
+            self._last = now
+            return rows, gaps
+        if not self.ring_unsupported and self._drain_timer.due(now / 1e9):
+            self._read_ring(handle, rows, gaps)
+            self._drain_timer.done(now / 1e9, self._calls.last_seconds)
+            if not rows and now - self._last > self._dry_s * 1e9:
+                self.mode = "polled"
+        if self.mode == "polled" and not rows:
+            self._read_rates(handle, rows, gaps)
+        if not rows and now - self._last > (self._dry_s + 1) * 1e9:
+            gaps.append(Gap(self.delivered_ns, now - LAG_NS, "the driver offers no reading"))
+            self._last = now
+        return rows, gaps
+
+    def lost(self, now: int) -> Gap:
+        """Declare everything since the last window missed: the device does not answer."""
+        gap = Gap(self.delivered_ns, now - LAG_NS, "the GPU does not answer")
+        self._last, self._grid = now, None
+        return gap
+
+    def _read_ring(self, handle: Any, rows: list[Row], gaps: list[Gap]) -> None:
+        nvml, before = self._calls.nvml, read_clocks()
+        step = 0 if self.clock is None else before.monotonic - before.epoch - self.clock.offset_ns
+        set_back = self.clock is not None and self.clock.domain == "epoch" and step > FUTURE_NS
+        if set_back:
+            self._after = 0  # the wall clock was set back, so newer entries have smaller stamps
+        entries = self._drain(handle, nvml.NVML_GPU_UTILIZATION_SAMPLES)
+        memory = self._drain_memory(handle) if entries else []
+        clocks = read_clocks()  # again: a slow call may have taken seconds
+        since, self._drained_ns = self._drained_ns, clocks.monotonic
+        clock = refreshed(self.clock, entries[-1].stamp_us, clocks) if self.clock and entries else None
+        if clock:
+            past = [one for one in entries if clock.monotonic_ns(one.stamp_us) <= clocks.monotonic + FUTURE_NS]
+            entries = past if past or set_back else entries
+        if not entries:
+            return
+        self._after = entries[-1].stamp_us
+        self._learn(entries)
+        # At first the ring's past: an idle one may have stood still for days.
+        max_age_s = (clocks.monotonic - since) / 1e9 + 2 if self.clock else 30 * 86400.0
+        clock = self._fresh_clock(clock, clocks, max_age_s)
+        # Polled readings already speak for the windows that overlap them by more than half.
+        floor = self._last + (int(self.window_s * 5e8) if self._last_was_polled else 0)
+        for entry, memory_percent in zip(entries, beside(entries, memory), strict=True):
+            stamp = clock.monotonic_ns(entry.stamp_us)
+            if stamp > floor:
+                ratio = None if memory_percent is None else memory_percent / 100
+                self._give(Row(stamp, entry.percent / 100, ratio), "the driver's ring had no entry", rows, gaps)
+        if rows and self.mode == "polled":
+            if len(entries) - len(rows) > 1:  # not dry but late
+                self._dry_s = min(LATEST_DRY_S, self._dry_s * 2)
+            self.mode, self._grid = "ring", None
+        if rows:
+            self._last_was_polled = False
+
+    def _fresh_clock(self, clock: ClockMap | None, clocks: Clocks, max_age_s: float) -> ClockMap:
+        """The clock of new entries, so at most ``max_age_s`` old; found anew where the known one contradicts."""
+        if clock:
+            age = (clocks.monotonic - clock.monotonic_ns(self._after)) / 1e9
+            if not -FUTURE_NS / 1e9 <= age <= max_age_s:
+                clock = None
+        self.clock = clock or clock_map(self._after, clocks, max_age_s)
+        return self.clock
+
+    def _drain_memory(self, handle: Any) -> list[Entry]:
+        if self.memory_unsupported:
+            return []
+        try:
+            return self._drain(handle, self._calls.nvml.NVML_MEMORY_UTILIZATION_SAMPLES)
+        except CallFailed as failed:
+            self._unless_lost(failed)
+            self.memory_unsupported = self._calls.why(failed)
+            return []
+
+    def _read_rates(self, handle: Any, rows: list[Row], gaps: list[Gap]) -> None:
+        if self.rates_unsupported:
+            return
+        try:
+            rates = self._calls(self._calls.nvml.nvmlDeviceGetUtilizationRates, handle)
+            busy, memory = int(rates.gpu), int(rates.memory)
+        except CallFailed as failed:
+            self._unless_lost(failed)
+            return
+        window_ns = int(self.window_s * 1e9)
+        if self._grid is None or self._grid.window_ns != window_ns:
+            self._grid = PollGrid(window_ns)
+        stamp = self._grid.read(read_clocks().monotonic, (busy, memory))
+        if stamp is not None and stamp > self._last and 0 <= busy <= 100:
+            self._give(Row(stamp, busy / 100, memory / 100), "no poll came in time", rows, gaps)
+            self._last_was_polled = True
+
+    def _give(self, row: Row, reason: str, rows: list[Row], gaps: list[Gap]) -> None:
+        window_ns = int(max(self.window_s, self._spacing) * 1e9)
+        if row.stamp_ns - self._last > 1.5 * window_ns:
+            start = row.stamp_ns - int(self.window_s * 1e9)
+            gaps.append(Gap(self.delivered_ns, start - LAG_NS, reason))
+        rows.append(row)
+        self._last = row.stamp_ns
+
+    def _drain(self, handle: Any, kind: int) -> list[Entry]:
+        try:
+            _, samples = self._calls(self._calls.nvml.nvmlDeviceGetSamples, handle, kind, self._after)
+        except CallFailed as failed:
+            if failed.trouble is Trouble.NOTHING_NEW:
+                return []
+            raise
+        return clean((Entry(int(one.timeStamp), int(one.sampleValue.uiVal)) for one in samples), self._after)
+
+    def _learn(self, entries: Sequence[Entry]) -> None:
+        self._history.extend(entries)
+        history = list(self._history)
+        self._spacing = spacing(history)
+        found = period(history)
+        if found and (self.measured is None or abs(found.seconds - self.window_s) > 0.05 * self.window_s):
+            self.measured = found
+            self.window_s = round(found.seconds, 3)
+
+    @staticmethod
+    def _unless_lost(failed: CallFailed) -> None:
+        if failed.trouble is Trouble.LOST:
+            raise failed

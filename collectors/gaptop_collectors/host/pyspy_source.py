@@ -1,0 +1,58 @@
+"""How a process that py-spy watches, or leaves alone for now, is described as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gaptop_collectors.collector import CollectorError, SourceInfo
+from gaptop_collectors.host.pyspy_budget import BUDGET
+from gaptop_collectors.target import ServerProcess
+
+LEFT_OUT: Final = "left out to keep py-spy inside its budget"
+_LEFT_OUT_SAYS: Final = (
+    f"{LEFT_OUT} of {BUDGET:.0%} of a core, so its stacks are not seen: /proc tells when its threads run and wait; "
+    "where the cost does not matter, --threads fast watches every process."
+)
+_ERROR_TICKS: Final = 2.3
+"""95 % of the edges lie within this many ticks after the delay is taken off."""
+
+
+def describe(
+    process: ServerProcess,
+    threads: Mapping[int, str],
+    *,
+    rate: int,
+    window: float,
+    clock_error: float,
+    slowed: bool,
+    error_share: float,
+    trouble: CollectorError | None,
+) -> SourceInfo:
+    """``rate`` in Hz, 0 while the process is left out; ``window`` and ``clock_error`` in seconds; ``slowed``: py-spy
+    could not keep the rate that it was given; ``error_share`` of its reads failed; ``trouble``: why nothing is seen.
+    """
+    says = f"{rate} Hz, {window:g} s windows" if rate else _LEFT_OUT_SAYS
+    if slowed:
+        says += ", slowed because py-spy fell behind"
+    if error_share > 0.05:
+        says += f", {error_share:.0%} of reads failed"
+    if trouble is not None:
+        says = trouble.says
+    return SourceInfo(
+        source=f"threads/{process.pid}",
+        collector="host.threads_pyspy",
+        kind="process",
+        entity={
+            "pid": process.pid,
+            "role": process.role,
+            "name": process.name,
+            "critical_tid": process.pid,
+            "threads": [{"tid": tid, "name": name} for tid, name in sorted(threads.items())],
+        },
+        signals=(),
+        period=window,
+        error=round(clock_error + _ERROR_TICKS / max(1, rate), 3),
+        paused=not rate and trouble is None,
+        says=says,
+    )

@@ -1,0 +1,166 @@
+"""``gaptop doctor``: what can be measured here, what cannot, and how to get it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gaptop import __version__
+from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.target import Target, choose, probe_config, target_options
+from gaptop.recording.printable import printable
+
+_LOOK_SECONDS: Final = 4.0
+_LIBRARIES: Final = ("textual", "nvidia-ml-py", "py-spy", "psutil", "aiohttp", "numpy", "prometheus-client")
+_LOG_LINES: Final = 40
+
+
+@click.command(short_help="Tell what can be measured here, and how to get the rest.")
+@target_options
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--report", "as_report", is_flag=True, help="Everything a bug report needs, with secrets removed.")
+@click.pass_context
+def doctor(ctx: click.Context, *, target: Target, as_json: bool, as_report: bool) -> None:
+    """Tell what gaptop can see here, what it cannot, and how to get the rest."""
+    from gaptop.cli.paths import start_log
+
+    start_log()
+    findings = examine(target)
+    if as_json:
+        click.echo(json.dumps(findings, indent=2))
+    else:
+        click.echo(_text(findings, with_log=as_report))
+    ctx.exit(Exit.FINE if any(source["state"] == "ok" for source in findings["sources"]) else Exit.NOTHING_TO_OBSERVE)
+
+
+def examine(target: Target) -> dict[str, Any]:
+    """Run the real probe for a few seconds and report the state of every source, besides facts about this host."""
+    from gaptop.cli.paths import activities_file, log_path, no_log, state_dir
+    from gaptop.cli.probe_lines import LiveLines, decoded
+    from gaptop.recording.lines import Health
+
+    server, server_says = None, ""
+    try:
+        server = choose(target)
+    except Stop as stop:
+        server_says = stop.format_message()
+    sources: dict[str, Health] = {}
+    with LiveLines(probe_config(target, server)) as lines:
+        end = time.monotonic() + _LOOK_SECONDS
+        while (left := end - time.monotonic()) > 0:
+            raw = lines.take(left)
+            line = decoded(raw) if raw is not None else None
+            if isinstance(line, Health):
+                sources[line.src] = line
+    for name in [src for src, health in sources.items() if src == health.collector and health.state == "ended"]:
+        del sources[name]  # it has only given way to its sources
+    return {
+        "gaptop": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "user": "root" if os.geteuid() == 0 else "not root",
+        "libraries": {name: _version(name) for name in _LIBRARIES},
+        "ptrace_scope": _read("/proc/sys/kernel/yama/ptrace_scope"),
+        "stacks": _stacks(),
+        "terminal": {
+            "TERM": os.environ.get("TERM"),
+            "COLORTERM": os.environ.get("COLORTERM"),
+            "NO_COLOR": "NO_COLOR" in os.environ,
+            "encoding": sys.stdout.encoding,
+            "size": list(shutil.get_terminal_size()),
+            "over_ssh": "SSH_CONNECTION" in os.environ,
+        },
+        "paths": {
+            "log": str(log) if (log := log_path()) else None,
+            "no_log": no_log() or None,
+            "state": str(state_dir()),
+            "own_stack_rules": str(activities_file()) if activities_file() else None,
+        },
+        "server": {"url": server.url, "engine": server.engine, "version": server.version, "model": server.model}
+        if server
+        else None,
+        "server_says": (server.says if server else server_says) or None,
+        "sources": [
+            {"source": health.src, "collector": health.collector, "state": health.state, "says": health.says}
+            for health in sorted(sources.values(), key=lambda health: health.src)
+        ],
+    }
+
+
+def _stacks() -> str:
+    """Whether py-spy may read the stacks of a process that is not ours: asked of the kernel, about our parent."""
+    from gaptop_collectors.collector import CollectorError
+    from gaptop_collectors.host.pyspy_command import check_right, find_pyspy
+
+    try:
+        found = find_pyspy()
+    except CollectorError as error:
+        return error.says
+    refused = check_right(os.getppid())
+    return refused.says if refused is not None else f"py-spy may read this user's processes ({found.name} is there)"
+
+
+def _version(name: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # 20 ms, and help loads this module
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def _text(findings: dict[str, Any], *, with_log: bool) -> str:
+    libraries = ", ".join(f"{name} {installed or 'MISSING'}" for name, installed in findings["libraries"].items())
+    server, paths = findings["server"], findings["paths"]
+    lines = [
+        f"gaptop {findings['gaptop']}, Python {findings['python']}, {findings['system']}, {findings['cores']} cores, "
+        f"{findings['user']}",
+        f"libraries  {libraries}",
+        f"stacks     {printable(findings['stacks'])}",
+        f"terminal   {findings['terminal']['TERM']}, {findings['terminal']['encoding']}",
+        f"log        {printable(paths['log'] or 'none: ' + paths['no_log'])}",
+    ]
+    if server:
+        parts = [server["url"], server["engine"], server["version"], server["model"]]
+        lines.append("server     " + " ".join(printable(part) for part in parts if part))
+    if findings["server_says"]:
+        lines.append("server     " + printable(findings["server_says"]))
+    lines.append("sources")
+    for source in findings["sources"]:
+        mark = {"ok": "ok  ", "starting": "... "}.get(source["state"], "--  ")
+        lines.append(f"  {mark}{printable(source['source'])}: {source['state']}")
+        if source["says"]:
+            lines.append(f"      {printable(source['says'])}")
+    if not findings["sources"]:
+        lines.append("  none: the measuring process did not answer; see the log.")
+    if with_log:
+        lines += ["", "last lines of the log:", *_log_tail(paths["log"])]
+    return "\n".join(lines)
+
+
+def _log_tail(path: str | None) -> list[str]:
+    from gaptop.recording.redact import redact
+
+    if path is None:
+        return ["  (there is no log)"]
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        return [f"  (the log cannot be read: {error.strerror})"]
+    return ["  " + printable(redact(line)) for line in text.splitlines()[-_LOG_LINES:]]

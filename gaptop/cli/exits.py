@@ -1,0 +1,67 @@
+"""How gaptop ends: the exit codes, and errors as one sentence on standard error."""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from typing import IO, Any, NoReturn
+
+import click
+
+from gaptop.recording.printable import printable_lines
+
+
+class Exit(IntEnum):
+    """Exit codes; documented in --help and README. A file that cannot be read and one that cannot be written share
+    theirs; BROKEN is a bug of gaptop's own."""
+
+    FINE = 0
+    FINDINGS = 1
+    USAGE = 2
+    NOTHING_TO_OBSERVE = 3
+    UNREADABLE = 4
+    UNWRITABLE = 4
+    BROKEN = 70
+    INTERRUPTED = 130
+
+
+class Stop(click.ClickException):
+    """Ends gaptop with a sentence: what is wrong, what it means, the remedy."""
+
+    def __init__(self, says: str, code: Exit) -> None:
+        super().__init__(says)
+        self.exit_code = int(code)  # type: ignore[misc]  # click reads it from the instance
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(printable_lines(f"gaptop: {self.format_message()}"), file=file or sys.stderr)
+
+
+def tell(says: str) -> None:
+    """One sentence on standard error; it may quote names of servers and files."""
+    click.echo(printable_lines(f"gaptop: {says}"), err=True)
+
+
+def show(error: click.ClickException) -> None:
+    """The error on standard error, as click shows it but with what was typed made safe for the terminal."""
+    if isinstance(error, Stop):
+        error.show()
+        return
+    lines = []
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        lines += [error.ctx.get_usage(), f"Try '{error.ctx.command_path} --help' for help.", ""]
+    click.echo(printable_lines("\n".join([*lines, f"Error: {error.format_message()}"])), err=True)
+
+
+def broken(error: BaseException) -> NoReturn:
+    """A bug of gaptop's own: the traceback goes to the log, a sentence to the user."""
+    import logging
+
+    from gaptop.cli.paths import log_path
+
+    if logging.getLogger().handlers:
+        logging.getLogger(__name__).error("gaptop broke", exc_info=error)
+        where = f"the log {log_path()} has the details"
+    else:
+        where = "no log could be written"
+    tell(f"this is a bug in gaptop ({type(error).__name__}: {error}); {where}, so please report it.")
+    sys.exit(Exit.BROKEN)

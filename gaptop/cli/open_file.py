@@ -1,0 +1,75 @@
+"""``gaptop open FILE|-``: the screen on a recording, or on a stream that arrives through a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import struct
+import sys
+import termios
+from pathlib import Path
+
+import click
+
+from gaptop.cli.exits import Exit, Stop
+
+
+@click.command(name="open", short_help="Open a recording on the screen.")
+@click.argument("file", metavar="FILE|-")
+@click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="Draw with ASCII characters only.")
+@click.option("--no-mouse", is_flag=True, envvar="GAPTOP_NO_MOUSE", help="Leave the mouse to the terminal.")
+@click.pass_context
+def open_file(ctx: click.Context, *, file: str, ascii_only: bool, no_mouse: bool) -> None:
+    """Open a recording or snapshot on the screen; - reads a stream from a pipe."""
+    from gaptop.cli.paths import start_log
+
+    start_log()
+    if not sys.stdout.isatty():
+        from gaptop.cli.report import print_file
+
+        ctx.exit(print_file(file, as_json=False, fail_on=None, ascii_only=ascii_only))
+    from gaptop.cli.screen import load, run_stream
+
+    if file != "-":
+        if not Path(file).is_file():
+            raise Stop(f"cannot open {file}: there is no such file.", Exit.UNREADABLE)
+        ctx.exit(run_stream(Path(file), ascii_only=ascii_only, mouse=not no_mouse))
+    if sys.stdin.isatty():
+        raise click.UsageError("open - reads a stream from a pipe: gaptop record -o - | gaptop open -")
+    load()
+    _wait_for_the_stream()
+    ctx.exit(run_stream(_stream_from_pipe(), ascii_only=ascii_only, mouse=not no_mouse))
+
+
+def _wait_for_the_stream() -> None:
+    """Until then the terminal belongs to the other side: sudo asks for a password there, errors are told there."""
+    select.select([0], [], [])
+    try:
+        waiting = struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, struct.pack("i", 0)))[0]
+    except OSError:
+        # No pipe, socket or file, so it cannot be asked; the reader will find out.
+        return
+    if waiting == 0:
+        raise Stop(
+            "nothing came through the pipe, so there is nothing to show; what stands before the | has ended: run it "
+            "alone to see why.",
+            Exit.UNREADABLE,
+        )
+
+
+def _stream_from_pipe() -> int:
+    """Keep the pipe under another descriptor and put the terminal on descriptor 0, where the screen reads its keys."""
+    pipe = os.dup(0)
+    os.set_inheritable(pipe, False)
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        raise Stop(
+            "no terminal to read keys from, so the screen cannot be used; gaptop report - prints the stream's report.",
+            Exit.USAGE,
+        ) from None
+    os.dup2(terminal, 0)
+    os.close(terminal)
+    sys.stdin = os.fdopen(0, closefd=False)
+    return pipe

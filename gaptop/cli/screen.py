@@ -1,0 +1,54 @@
+"""Starts the Textual screen on a feed. Imported only by commands that have a terminal.
+
+Textual and numpy take most of the time to the first frame, so they are loaded while the probe starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gaptop import __version__
+from gaptop.cli.exits import Exit
+from gaptop.cli.feeds import LiveFeed, StreamFeed
+from gaptop.cli.paths import log_path, no_log
+from gaptop.tui.feed import Feed, ScreenOptions
+
+
+def run_live(config: Mapping[str, Any], *, ascii_only: bool, mouse: bool) -> Exit:
+    """The screen beside a probe of its own, until the user quits."""
+    with LiveFeed(config) as feed:
+        return _run(feed, ascii_only=ascii_only, mouse=mouse)
+
+
+def run_stream(source: Path | int, *, ascii_only: bool, mouse: bool) -> Exit:
+    """The screen on a file, or on the open file descriptor of a pipe."""
+    feed = StreamFeed(source if isinstance(source, Path) else os.fdopen(source, "rb", buffering=0))
+    try:
+        return _run(feed, ascii_only=ascii_only, mouse=mouse)
+    finally:
+        feed.close()
+
+
+def load() -> None:
+    """Load what the screen is made of, while something else is waited for."""
+    import gaptop.cli.session
+    import gaptop.tui.app  # noqa: F401
+
+
+def _run(feed: Feed, *, ascii_only: bool, mouse: bool) -> Exit:
+    from gaptop.cli.session import classifier
+    from gaptop.tui.app import GaptopApp
+
+    classify = classifier()
+    options = ScreenOptions(
+        ascii=True if ascii_only else None,
+        mouse=mouse,
+        log_path=str(log_path() or f"none: {no_log()}"),
+        version=__version__,
+    )
+    app = GaptopApp(feed, classify, options)
+    app.run(mouse=mouse)
+    return Exit(app.return_code) if app.return_code in set(Exit) else Exit.FINE

@@ -1,0 +1,27 @@
+"""A scenario: a server's settings, its clients, and what goes wrong. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gaptop.lab.core.faults import Fault
+from gaptop.lab.core.loads import Load
+from gaptop.lab.core.model import EngineConfig
+from gaptop.valleys.model import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """``says`` is one line for ``gaptop demo --list``; ``causes`` are the verdicts that its valleys deserve, in order.
+
+    Everything repeats every ``period`` seconds; ``lead`` is how long before a cycle's time 0 its loads begin.
+    """
+
+    name: str
+    says: str
+    causes: tuple[Cause, ...]
+    period: float
+    loads: tuple[Load, ...]
+    faults: tuple[Fault, ...] = ()
+    lead: float = 0.0
+    engine: EngineConfig = field(default_factory=EngineConfig)

@@ -1,0 +1,150 @@
+"""Who computes how many tokens in the next step, in the manner of vLLM's V1 scheduler.
+
+Running requests come first; where blocks run out the least entitled one is preempted and will recompute everything.
+Waiting requests are admitted after that, unless somebody was preempted in the same step.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import NamedTuple
+
+from gaptop.lab.core.blocks import BlockPool
+from gaptop.lab.core.model import EngineConfig
+from gaptop.lab.core.requests import Request
+
+
+class Part(NamedTuple):
+    """One request's share of a step. ``context`` tokens were computed before; ``samples``: it ends with a new token."""
+
+    request: Request
+    tokens: int
+    context: int
+    recomputed: int
+    samples: bool
+
+
+class Scheduler:
+    """Owns the queues and the blocks. Times are not its business, but ``now`` is kept for the queue time."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self.pool = BlockPool(config.num_blocks, config.block_size)
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
+        self.queried = 0
+        self.hits = 0
+
+    def add(self, request: Request) -> None:
+        """Queue a request. Raises ValueError for one that could never run."""
+        total = request.wish.prompt + request.wish.output
+        room = min(self.config.max_model_len, self.config.num_blocks * self.config.block_size)
+        budget = self.config.max_num_batched_tokens
+        if total > room or (not self.config.chunked and total > budget):
+            raise ValueError(f"a request of {total} tokens can never run here")
+        if self.config.policy == "priority":
+            insort(self.waiting, request, key=lambda each: each.order)
+        else:
+            self.waiting.append(request)
+
+    def gate_open(self, held: bool) -> bool:
+        """Whether a waiting request may be tried at all."""
+        if held or not self.waiting or len(self.running) >= self.config.max_num_seqs:
+            return False
+        return self.config.membership == "continuous" or not self.running
+
+    def has_work(self, held: bool) -> bool:
+        """Whether schedule() could find something to do."""
+        return self.gate_open(held) or any(request.needs for request in self.running)
+
+    def schedule(self, now: float, held: bool) -> list[Part]:
+        """The next step; empty where nothing could be scheduled."""
+        if not self.config.chunked and self.gate_open(held):
+            parts = self._admit(now, held, [], self.config.max_num_batched_tokens)
+            if parts:
+                return parts
+        parts, preempted, budget = self._continue()
+        if preempted or not self.config.chunked:
+            return parts
+        return self._admit(now, held, parts, budget)
+
+    def finish(self, request: Request) -> None:
+        """The request's last token has been delivered."""
+        self.pool.free(request)
+        if request in self.running:
+            self.running.remove(request)
+        else:
+            self.waiting.remove(request)
+
+    def _continue(self) -> tuple[list[Part], bool, int]:
+        parts: dict[int, Part] = {}
+        budget = self.config.max_num_batched_tokens
+        preempted = False
+        for request in list(self.running):
+            if request not in self.running:
+                continue
+            tokens = min(request.needs, budget)
+            while tokens and not self.pool.grow(request, request.computed + tokens):
+                victim = self._victim()
+                self._preempt(victim)
+                preempted = True
+                part = parts.pop(victim.id, None)
+                if part is not None:
+                    budget += part.tokens
+                    victim.scheduled -= part.samples
+                if victim is request:
+                    tokens = 0
+            if tokens:
+                parts[request.id] = self._take(request, tokens)
+                budget -= tokens
+        return list(parts.values()), preempted, budget
+
+    def _victim(self) -> Request:
+        if self.config.policy == "priority":
+            return max(self.running, key=lambda each: each.order)
+        return self.running[-1]
+
+    def _preempt(self, victim: Request) -> None:
+        self.pool.free(victim)
+        self.running.remove(victim)
+        victim.computed = 0
+        victim.preemptions += 1
+        if self.config.policy == "priority":
+            insort(self.waiting, victim, key=lambda each: each.order)
+        else:
+            self.waiting.insert(0, victim)
+
+    def _admit(self, now: float, held: bool, parts: list[Part], budget: int) -> list[Part]:
+        gate = self.gate_open(held)
+        while gate and self.waiting and budget and len(self.running) < self.config.max_num_seqs:
+            request = self.waiting[0]
+            if not request.needs:  # preempted while its last token was under way
+                break
+            fresh = request.first_scheduled is None
+            start = request.wish.cached if fresh else 0
+            tokens = min(request.length - start, budget)
+            if not self.config.chunked and tokens < request.length - start:
+                break
+            if not self.pool.grow(request, start + tokens):
+                break
+            self.waiting.pop(0)
+            self.running.append(request)
+            if fresh:
+                request.first_scheduled = now
+                self.queried += request.wish.prompt
+                self.hits += start
+            request.preemptions_to_tell = request.preemptions - request.told_preemptions
+            request.computed = start
+            parts.append(self._take(request, tokens))
+            budget -= tokens
+        return parts
+
+    @staticmethod
+    def _take(request: Request, tokens: int) -> Part:
+        context = request.computed
+        again = request.preemptions > 0 and tokens > 1
+        request.computed += tokens
+        samples = request.computed == request.length
+        if samples:
+            request.scheduled += 1
+        return Part(request, tokens, context, tokens if again else 0, samples)

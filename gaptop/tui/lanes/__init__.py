@@ -1,0 +1,1 @@
+"""The lanes of the picture: from the timeline to rows of cells."""

@@ -1,0 +1,69 @@
+"""All lanes under one another on one time axis: label, scale, cells, value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from gaptop.tui import palette
+from gaptop.tui.cells import Cell, Piece, Row, row_of
+from gaptop.tui.glyphs import Glyphs
+from gaptop.tui.lanes.axis import axis_row
+from gaptop.tui.lanes.lane import BLANK, Lane
+from gaptop.tui.layout import Widths
+from gaptop.tui.scene import Scene
+from gaptop.tui.text import fit, fit_right
+
+
+def picture_rows(scene: Scene, lanes: Sequence[tuple[Lane, int]], widths: Widths) -> list[Row]:
+    """The rows of every lane with its height, and the axis below them."""
+    rows: list[Row] = []
+    for lane, height in lanes:
+        drawn = lane.draw(scene, height)
+        for y in range(height):
+            cells = list(drawn.cells[y])
+            if lane.key != "valleys":
+                _mark(scene, cells)
+            label = scene.clean(drawn.label) if y == 0 else ""
+            gutter = _gutter(label, drawn.supports and y == 0, drawn.scale[y], widths, scene.glyphs)
+            rows.append([*gutter, *cells, *_margin(drawn.values[y], widths, scene.glyphs)])
+    axis: Row = [
+        *row_of(" " * (widths.gutter - 1), palette.PLAIN),
+        (scene.glyphs.corner, palette.DIM),
+        *axis_row(scene),
+    ]
+    rows.append([*axis, *([BLANK] * (widths.value + 1))])
+    return rows
+
+
+@lru_cache(maxsize=256)
+def _gutter(label: str, supports: bool, scale: str, widths: Widths, glyphs: Glyphs) -> tuple[Cell, ...]:
+    """Label, scale and the left edge of one row."""
+    text = (glyphs.selected if supports else " ") + label if label else ""
+    return (
+        *row_of(fit(text, widths.label, glyphs.ellipsis), palette.BOLD if supports else palette.PLAIN),
+        *row_of(fit_right(scale, widths.scale), palette.DIM),
+        (glyphs.axis_left if scale else glyphs.cursor, palette.DIM),
+    )
+
+
+@lru_cache(maxsize=256)
+def _margin(value: tuple[Piece, ...], widths: Widths, glyphs: Glyphs) -> tuple[Cell, ...]:
+    """The right edge and the value of one row."""
+    cells: Row = [(glyphs.cursor, palette.DIM)]
+    for text, style in value:
+        cells += row_of(text, style)
+    if len(cells) > widths.value + 1:
+        cells = [*cells[: widths.value], (glyphs.ellipsis, palette.DIM)]
+    return (*cells, *([BLANK] * (widths.value + 1 - len(cells))))
+
+
+def _mark(scene: Scene, cells: Row) -> None:
+    """The explained valley's edges and the cursor run through what is empty, from lane to lane."""
+    start, end, cursor = scene.marks()
+    edge: Cell = (scene.glyphs.edge, palette.DIM)
+    for column in (start, end):
+        if column is not None and cells[column] == BLANK:
+            cells[column] = edge
+    if cursor is not None and cells[cursor][0] in (" ", scene.glyphs.edge):
+        cells[cursor] = (scene.glyphs.cursor, palette.BOLD)

@@ -1,0 +1,169 @@
+"""Lanes that draw a signal: bars or a line, a scale, and the newest value with its unit and age."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gaptop.timeline.types import Columns, Cover, SeriesId
+from gaptop.tui import figures, palette
+from gaptop.tui.cells import Piece, Row
+from gaptop.tui.glyphs import Glyphs
+from gaptop.tui.lanes.bars import bar_rows
+from gaptop.tui.lanes.lane import Drawn, sentence_rows
+from gaptop.tui.lanes.line import line_rows
+from gaptop.tui.scene import Scene
+from gaptop.tui.window import Window, combine, settled_until
+
+_ABSENT = {Cover.HOLE: "hole", Cover.PENDING: "pending", Cover.NOTHING: "no data"}
+_OLD_PERIODS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """``signals[0]`` is drawn; all of them may be what a verdict rests on. ``how`` combines several series."""
+
+    key: str
+    digit: int
+    label: str
+    signals: tuple[str, ...]
+    unit: str
+    color: str
+    how: str = "sum"
+    full: float | None = None
+    """The fixed upper end of the scale; None follows what is on screen."""
+    limit: str | None = None
+    """A signal whose newest value the scale must reach."""
+    line: bool = False
+    missing: str = ""
+    """What to say where there is no such series; "" folds the lane."""
+
+
+class SeriesLane:
+    """One signal of one source, or of all of them. ``ids`` chooses the series."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        ids: Callable[[Scene], tuple[SeriesId, ...]],
+        label: str = "",
+        tops: dict[str, float] | None = None,
+    ) -> None:
+        """``tops`` is shared by lanes that must have one scale, e.g. running and waiting."""
+        self.key = spec.key
+        self._tops = tops if tops is not None else {}
+        self.digit = spec.digit
+        self._spec = spec
+        self._label = label or spec.label
+        self._ids = ids
+        self._window = Window()
+        self._read: tuple[object, Columns] | None = None
+        self._highest: tuple[Columns, float] | None = None
+        self._rates: dict[SeriesId, tuple[tuple[float, float], float | None]] = {}
+        self._rows: tuple[Columns, float, int, list[Row]] | None = None
+        self._drawn_ids: tuple[SeriesId, ...] = ()
+
+    def present(self, scene: Scene) -> bool:
+        return bool(self._spec.missing) or bool(self._ids(scene))
+
+    def draw(self, scene: Scene, height: int) -> Drawn:
+        spec, view = self._spec, scene.view
+        ids = self._ids(scene)
+        supports = scene.rests_on(spec.signals)
+        if not ids:
+            rows = sentence_rows(scene.clean(spec.missing), view.columns, height, scene)
+            return Drawn(self._label, rows, ("",) * height, ((("not seen", palette.DIM),), *(((),) * (height - 1))))
+        if ids != self._drawn_ids:
+            self._drawn_ids, self._window, self._rates = ids, Window(), {}
+        columns = self._columns(scene, ids)
+        top = self._top(scene, columns)
+        cells = self._cells(columns, top, height, scene.glyphs)
+        scale = (self._scale(top), *("",) * (height - 2), "0") if height > 1 else (self._scale(top),)
+        value = self._value(scene, ids, columns)
+        return Drawn(self._label, cells, scale, (value, *(((),) * (height - 1))), supports)
+
+    def _cells(self, columns: Columns, top: float, height: int, glyphs: Glyphs) -> list[Row]:
+        """Cells are kept as long as nothing moved."""
+        if self._rows is None or self._rows[0] is not columns or self._rows[1:3] != (top, height):
+            draw = line_rows if self._spec.line else bar_rows
+            self._rows = (columns, top, height, draw(columns, top, height, self._spec.color, glyphs))
+        return self._rows[3]
+
+    def _columns(self, scene: Scene, ids: tuple[SeriesId, ...]) -> Columns:
+        """Read again only when the view moved or a source said something new."""
+        said = tuple(
+            (view.newest, view.watermark, len(scene.timeline.holes(one.source, scene.view.start, scene.view.end)))
+            for one in ids
+            if (view := scene.sources.get(one.source))
+        )
+        state = (scene.view, min(scene.view.column_at(scene.now), scene.view.right), ids, said)
+        if self._read is None or self._read[0] != state:
+            self._read = (state, self._fetch(scene, ids))
+        return self._read[1]
+
+    def _fetch(self, scene: Scene, ids: tuple[SeriesId, ...]) -> Columns:
+        view, parts = scene.view, 2 if self._spec.line else 1
+        lead = 1 if self._spec.line else 0
+        settled = min(settled_until(scene.sources.get(one.source)) for one in ids)
+
+        def fetch(start: float, end: float, n: int) -> Columns:
+            return combine([scene.timeline.columns(one, start, end, n) for one in ids], self._spec.how)
+
+        first, count = view.first * parts - lead, view.columns * parts + lead
+        return self._window.read(view.seconds / parts, first, count, settled, fetch)
+
+    def _top(self, scene: Scene, columns: Columns) -> float:
+        if self._spec.full is not None:
+            return self._spec.full
+        if self._highest is None or self._highest[0] is not columns:
+            self._highest = columns, float(np.fmax.reduce(columns.mean, initial=0.0))
+        highest = self._highest[1]
+        if self._spec.limit:
+            limits = [scene.timeline.latest(one) for one in scene.timeline.ids(self._spec.limit)]
+            highest = max([highest, *(limit[1] for limit in limits if limit)])
+        self._tops[self.key] = highest
+        return figures.nice_ceiling(max(self._tops.values()))
+
+    def _scale(self, top: float) -> str:
+        return "100" if self._spec.unit == "%" else figures.number(top)
+
+    def _value(self, scene: Scene, ids: tuple[SeriesId, ...], columns: Columns) -> tuple[Piece, ...]:
+        """Under the cursor: that column's mean or why there is none. Else the newest, with its age when it is old."""
+        if scene.cursor is not None and scene.view.shows(scene.cursor):
+            parts = 2 if self._spec.line else 1
+            at = (scene.view.column_at(scene.cursor) - scene.view.first + 1) * parts - 1 + (parts - 1)
+            if columns.cover[at] != Cover.DATA:
+                return ((_ABSENT[Cover(int(columns.cover[at]))], palette.DIM),)
+            return self._figure(scene, float(columns.mean[at]), None)
+        newest = [reading for one in ids if (reading := self._newest(scene, one))]
+        if not newest:
+            return (("no reading", palette.DIM),)
+        value = sum(v for _, v in newest) if self._spec.how == "sum" else max(v for _, v in newest)
+        source = scene.sources.get(ids[0].source)
+        age = scene.now - min(t for t, _ in newest)
+        period = max(source.info.period, source.info.window or 0.0) if source else 1.0
+        lag = source.info.lag if source else 0.0
+        return self._figure(scene, value, age if age > _OLD_PERIODS * period + lag else None)
+
+    def _newest(self, scene: Scene, one: SeriesId) -> tuple[float, float] | None:
+        """(time, value) of the newest reading; of a counter the newest rate."""
+        from gaptop_collectors.signals import SIGNALS, split_key
+
+        signal = SIGNALS.get(split_key(one.key)[0])
+        if signal is None or signal.kind != "counter":
+            return scene.timeline.latest(one)
+        last = scene.timeline.latest(one)
+        if last is None:
+            return None
+        known = self._rates.get(one)
+        if known is None or known[0] != last:
+            known = self._rates[one] = last, scene.timeline.value_at(one, last[0])
+        return None if known[1] is None else (last[0], known[1])
+
+    def _figure(self, scene: Scene, value: float, age: float | None) -> tuple[Piece, ...]:
+        text = f"{value * 100:3.0f}" if self._spec.unit == "%" else figures.number(value)
+        style = palette.BOLD if age is None else palette.DIM
+        old = f" ({figures.age(age)})" if age is not None else ""
+        return ((f"{text:>4}", style), (f" {self._spec.unit}{old}", palette.DIM))

@@ -1,0 +1,80 @@
+"""The strip that names the valleys: a letter and a hue for the cause, the weight of the line for the confidence."""
+
+from __future__ import annotations
+
+from gaptop.tui import palette
+from gaptop.tui.cells import Piece, Row
+from gaptop.tui.lanes.lane import BLANK, Drawn
+from gaptop.tui.scene import Scene, cost
+from gaptop.valleys.model import LETTERS, Valley
+
+
+class ValleyLane:
+    key = "valleys"
+    digit = 9
+
+    def present(self, scene: Scene) -> bool:
+        return True
+
+    def draw(self, scene: Scene, height: int) -> Drawn:
+        view, glyphs = scene.view, scene.glyphs
+        cells: Row = [BLANK] * view.columns
+        for plateau in scene.assessment.plateaus:
+            for column in _range(scene, plateau.start_s, plateau.end_s):
+                cells[column] = (glyphs.plateau, palette.DIM)
+        shown = [
+            v
+            for v in scene.assessment.valleys
+            if v.start_s < view.end and (scene.now if v.end_s is None else v.end_s) > view.start
+        ]
+        for valley in sorted(shown, key=lambda v: (v is scene.valley, v.idle_s or 0.0)):
+            self._mark(scene, cells, valley)
+        rows = [cells, *([BLANK] * view.columns for _ in range(height - 1))]
+        value: tuple[Piece, ...] = ((f" {len(shown)} in view", palette.DIM),)
+        return Drawn("valleys", rows, ("",) * height, (value, *(((),) * (height - 1))))
+
+    def _mark(self, scene: Scene, cells: Row, valley: Valley) -> None:
+        verdict, glyphs = valley.verdict, scene.glyphs
+        columns = _range(scene, valley.start_s, scene.now if valley.end_s is None else valley.end_s)
+        if not columns:
+            return
+        chosen = valley is scene.valley
+        weight = {"high": glyphs.high, "medium": glyphs.medium, "low": glyphs.low}[verdict.confidence]
+        style = palette.cause_style(verdict.cause, final=valley.final, bold=chosen)
+        for column in columns:
+            cells[column] = (weight, style)
+        for segment in verdict.segments:
+            inside = _range(scene, segment.start_s, segment.end_s)
+            if segment.cause != verdict.cause and len(inside) > 0:
+                part = palette.cause_style(segment.cause, final=valley.final, bold=chosen)
+                for column in inside:
+                    if column in columns:
+                        cells[column] = (weight, part)
+                if inside[0] in columns:
+                    cells[inside[0]] = (LETTERS[segment.cause], part)
+        begins = scene.view.shows(valley.start_s)
+        ends = valley.end_s is not None and scene.view.shows(valley.end_s)
+        letter = (LETTERS[verdict.cause], style)
+        if begins or not ends:
+            cells[columns[0]] = letter
+        if ends and len(columns) > 1:
+            cells[columns[-1]] = letter
+
+
+def valley_at(scene: Scene, t: float) -> Valley | None:
+    """The valley under a time, or the one whose drawn columns hold it; of several the costliest."""
+    slack = scene.view.seconds
+    under = [
+        valley
+        for valley in scene.assessment.valleys
+        if valley.start_s - slack <= t <= (scene.now if valley.end_s is None else valley.end_s) + slack
+    ]
+    return max(under, key=lambda valley: cost(valley, scene.now), default=None)
+
+
+def _range(scene: Scene, start: float, end: float) -> range:
+    """Columns on screen that touch [start, end); an instant has one."""
+    view = scene.view
+    first = view.column_at(start) - view.first
+    last = view.column_at(max(start, end - 1e-9)) - view.first
+    return range(max(0, first), min(view.columns - 1, last) + 1)

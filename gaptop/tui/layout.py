@@ -1,0 +1,96 @@
+"""How a terminal's rows are shared out: pure arithmetic, so that it can be tested without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+SMALLEST: Final = (60, 16)
+"""Columns and rows below which nothing fits."""
+
+_ALWAYS: Final = {"busy": 3, "running": 1, "waiting": 1, "tokens": 1, "valleys": 1}
+"""Lanes that never fold by themselves, and the rows they need."""
+_ADMIT: Final = ("engine", "server", "threads", "kv", "front end", "worker", "power", "prompt")
+"""Who comes next when there is room."""
+_MOST: Final = {"busy": 6, "power": 3, "running": 3, "waiting": 3, "tokens": 4, "prompt": 3, "kv": 3}
+_GROW: Final = ("busy", "tokens", "kv", "running", "waiting", "power", "prompt")
+TALL: Final = 50
+"""Rows of a terminal from which lanes may be twice as high."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Rows of each part. The picture holds the lanes and the axis."""
+
+    detail: int
+    lanes: int
+    ledger: int
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Columns of the picture's parts."""
+
+    label: int
+    scale: int
+    cells: int
+    value: int
+
+    @property
+    def gutter(self) -> int:
+        return self.label + self.scale + 1
+
+
+def too_small(width: int, height: int) -> bool:
+    return width < SMALLEST[0] or height < SMALLEST[1]
+
+
+def split(height: int) -> Split:
+    """Header 2, rule, lanes, axis, rule, detail with the sentence on top, (rule, ledger), keys."""
+    ledger = 0 if height < 20 else 1 if height < 30 else 2
+    detail = 5 if height < 20 else 7 if height < 28 else 9 if height < 36 else 11 if height < TALL else 12
+    return Split(detail, max(1, height - 2 - 1 - 1 - 1 - 1 - detail - ledger), ledger)
+
+
+def widths(width: int) -> Widths:
+    """Wider margins where there is room for longer units."""
+    label, scale, value = (10, 4, 12) if width < 100 else (10, 5, 15)
+    return Widths(label, scale, width - label - scale - 2 - value, value)
+
+
+def share(rows: int, lanes: Sequence[tuple[str, int]], tall: bool, wanted: frozenset[int] = frozenset()) -> list[int]:
+    """Rows for each lane, 0 for a folded one. ``lanes`` are (kind, digit); ``wanted`` are digits the user asked for.
+
+    First what always stays, then what the user asked for, then by use while there is room; then lanes grow in turn.
+    """
+    heights = [0] * len(lanes)
+    kinds = [kind for kind, _ in lanes]
+    always = [index for index, kind in enumerate(kinds) if kind in _ALWAYS]
+    left = _admit(heights, sorted(always, key=lambda index: kinds[index] != "valleys"), rows)
+    left = _admit(heights, [index for index, (_, digit) in enumerate(lanes) if digit in wanted], left)
+    left = _grow(heights, kinds, left, _ALWAYS, ("busy",))
+    left = _admit(heights, [index for kind in _ADMIT for index, own in enumerate(kinds) if own == kind], left)
+    _grow(heights, kinds, left, {kind: rows * 2 if tall else rows for kind, rows in _MOST.items()}, _GROW)
+    return heights
+
+
+def _admit(heights: list[int], order: Sequence[int], left: int) -> int:
+    for index in order:
+        if left > 0 and heights[index] == 0:
+            heights[index] = 1
+            left -= 1
+    return left
+
+
+def _grow(heights: list[int], kinds: Sequence[str], left: int, most: Mapping[str, int], order: Sequence[str]) -> int:
+    grown = True
+    while left > 0 and grown:
+        grown = False
+        for wanted in order:
+            for index, kind in enumerate(kinds):
+                if kind == wanted and 0 < heights[index] < most[kind] and left > 0:
+                    heights[index] += 1
+                    left -= 1
+                    grown = True
+    return left

@@ -1,0 +1,148 @@
+"""The argument for one valley: when, how long, how deep, why, how sure; for, against, unseen, what to try."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.style import Style
+
+from gaptop.tui import figures, palette
+from gaptop.tui.cells import Piece, width_of
+from gaptop.tui.panels.chain import chain_pieces
+from gaptop.tui.scene import Scene
+from gaptop.tui.text import wrap
+from gaptop.valleys.model import LETTERS, Exclusion, Fact, Valley
+
+_LABEL: Final = 10
+_INDENT: Final = 3
+_WORTH: Final = ("for", "against", "try", "try", "for", "runner-up", "unseen")
+
+
+def detail_lines(scene: Scene, width: int, rows: int) -> list[list[Piece]]:
+    """At most ``rows`` lines. Without a valley: what else is known, e.g. why nothing can be concluded."""
+    valley = scene.valley
+    if valley is None:
+        return _no_valley(scene, width, rows)
+    lines = [title(scene, valley, width)]
+    if valley.verdict.chain:
+        lines.append([(" " * _INDENT, palette.PLAIN), *chain_pieces(scene, valley.verdict.chain, width - _INDENT - 1)])
+    left = rows - len(lines)
+    parts = _parts(scene, valley)
+    shares = _shares(parts, width, left)
+    for (label, text, style), count in zip(parts, shares, strict=True):
+        for index, line in enumerate(wrap(text, width - _INDENT - _LABEL - 1, count, scene.glyphs.ellipsis)):
+            head = f"{'' if index else label:<{_LABEL}}"
+            lines.append([(" " * _INDENT + head, palette.DIM), (line, style)])
+    return lines[:rows]
+
+
+def sentence_lines(scene: Scene, width: int) -> list[list[Piece]]:
+    """What the analysis says in one plain sentence; two lines where one is too short."""
+    sentence = scene.clean(scene.assessment.sentence or "Nothing can be concluded yet.")
+    return [[(f" {line}", palette.BOLD)] for line in wrap(sentence, width - 2, 2, scene.glyphs.ellipsis)]
+
+
+def title(scene: Scene, valley: Valley, width: int) -> list[Piece]:
+    """One line; what matters least gives way first."""
+    verdict = valley.verdict
+    length = (valley.end_s if valley.end_s is not None else scene.now) - valley.start_s
+    error = valley.start_error_s + valley.end_error_s
+    detail = f" {scene.glyphs.dot} {scene.clean(verdict.detail)}" if verdict.detail else ""
+    mark = {"high": scene.glyphs.high, "medium": scene.glyphs.medium, "low": scene.glyphs.low}[verdict.confidence] * 2
+    ranked: list[tuple[int, list[Piece]]] = [
+        (
+            0,
+            [
+                (
+                    f" {scene.glyphs.selected} {scene.clock(valley.start_s, 1)}",
+                    palette.BOLD if scene.chosen else palette.PLAIN,
+                )
+            ],
+        ),
+        (0, [(f"  {figures.seconds(length)}{'' if valley.end_s is not None else ' so far'}", palette.PLAIN)]),
+        (4, [(f" {scene.glyphs.plus_minus}{figures.seconds(error)}", palette.DIM)]),
+        (
+            3,
+            [(f"  depth {figures.ratio(valley.depth_ratio)}" if valley.depth_ratio is not None else "", palette.PLAIN)],
+        ),
+        (
+            0,
+            [
+                ("  ", palette.PLAIN),
+                (f"{LETTERS[verdict.cause]} {palette.TITLES[verdict.cause]}{detail}", _cause(valley)),
+            ],
+        ),
+        (0, [(f"  {mark} {verdict.confidence.upper()}", palette.CONFIDENCE[verdict.confidence])]),
+        (1, [("  provisional", palette.WAIT)] if not valley.final else []),
+        (5, [("  one signal only", palette.DIM)] if not valley.confirmed else []),
+        (2, [(f"  {_loss(valley)}", palette.PLAIN)]),
+    ]
+    for worst in range(5, -1, -1):
+        pieces = [piece for rank, group in ranked if rank <= worst for piece in group]
+        if width_of(pieces) <= width:
+            break
+    return pieces
+
+
+def _cause(valley: Valley) -> Style:
+    return palette.cause_style(valley.verdict.cause, bold=True)
+
+
+def _loss(valley: Valley) -> str:
+    if valley.verdict.cause == "no_demand":
+        return "no loss: nothing was asked for"
+    device = f"{figures.seconds(valley.idle_s)} idle" if valley.idle_s is not None else ""
+    if valley.tokens_lost is None:
+        return f"lost {device}" if device else "loss not known"
+    if valley.tokens_lost == 0:
+        return f"cost no tokens, {device}" if device else "cost no tokens"
+    return f"lost {figures.grouped(valley.tokens_lost)} tokens" + (f", {device}" if device else "")
+
+
+def _parts(scene: Scene, valley: Valley) -> list[tuple[str, str, Style]]:
+    """(label, text, style), the most telling first; only what there is."""
+    verdict = valley.verdict
+    separator = f" {scene.glyphs.dot} "
+    against = separator.join(_excluded(scene, item) for item in verdict.excluded)
+    runner = ""
+    if verdict.runner_up is not None:
+        cause, score = verdict.runner_up
+        runner = f"{palette.TITLES[cause].lower()} ({score:.2f} against {verdict.score:.2f})"
+    parts = [
+        ("for", separator.join(_fact(scene, fact) for fact in verdict.evidence), palette.PLAIN),
+        ("against", against, palette.PLAIN),
+        ("try", scene.clean(verdict.advice), palette.BOLD),
+        ("runner-up", runner, palette.DIM),
+        ("unseen", separator.join(scene.clean(item) for item in verdict.unseen), palette.DIM),
+    ]
+    return [part for part in parts if part[1]]
+
+
+def _fact(scene: Scene, fact: Fact) -> str:
+    return scene.clean(fact.says) or scene.clean(
+        f"{fact.signal} {'not measured' if fact.value is None else fact.value}"
+    )
+
+
+def _excluded(scene: Scene, item: Exclusion) -> str:
+    return f"{palette.TITLES[item.cause].lower()}: {scene.clean(item.because)}"
+
+
+def _shares(parts: list[tuple[str, str, Style]], width: int, rows: int) -> list[int]:
+    """Rows for each part: by worth first (the remedy whole before the runner-up), then in turn while there are any."""
+    needs = {label: len(wrap(text, width - _INDENT - _LABEL - 1, 99)) for label, text, _ in parts}
+    shares = dict.fromkeys(needs, 0)
+    turns = [*_WORTH, *(label for _ in range(rows) for label in needs)]
+    for label in turns:
+        if label in needs and shares[label] < needs[label] and sum(shares.values()) < rows:
+            shares[label] += 1
+    return list(shares.values())
+
+
+def _no_valley(scene: Scene, width: int, rows: int) -> list[list[Piece]]:
+    text = "No valley so far." if scene.timeline.header is not None else "Nothing has been measured yet."
+    lines: list[list[Piece]] = [[(f" {scene.glyphs.selected} {text}", palette.DIM)]]
+    for hint in scene.assessment.hints:
+        for line in wrap(scene.clean(hint), width - _INDENT - 1, 2, scene.glyphs.ellipsis):
+            lines.append([(" " * _INDENT + line, palette.DIM)])
+    return lines[:rows]

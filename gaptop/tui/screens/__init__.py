@@ -1,0 +1,1 @@
+"""The screens: the dashboard and the help."""

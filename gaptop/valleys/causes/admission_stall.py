@@ -1,0 +1,104 @@
+"""admission_stall: requests wait although there is memory for them, and few tokens are scheduled."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gaptop.valleys.causes.rule import (
+    FEW,
+    KV_FULL,
+    KV_TIGHT,
+    LIKELY,
+    POSSIBLE,
+    SLOW,
+    SOME,
+    STRONG,
+    UNTOUCHED,
+    WEAK,
+    gauge_fact,
+    nothing,
+)
+from gaptop.valleys.evidence import Evidence, Gauge
+from gaptop.valleys.host_view import holds_none
+from gaptop.valleys.model import Fact, Finding
+from gaptop.valleys.remedy import Remedy
+
+PINNED: Final = 0.02
+"""A batch at its cap does not move: two per cent of the limit is less than one request."""
+
+STUCK_SECONDS: Final = 2.0
+"""Nothing running and something waiting for this long is more than one slow step."""
+
+HOST_SECONDS: Final = 10.0
+"""Without stacks a scheduler that admits nobody looks like one whose thread is held up; that rarely lasts this long.
+Shorter than this nobody should be sent to restart it: most such stalls end by themselves."""
+
+
+def admission_stall(evidence: Evidence) -> Finding:
+    running, waiting = evidence.running, evidence.waiting
+    if waiting is None or running is None:
+        return nothing("admission_stall", unseen=("requests running and waiting not seen",))
+    if waiting.mean < SOME:
+        return nothing("admission_stall", f"{waiting.mean:.1f} requests waited")
+    awaits = holds_none(evidence)
+    if awaits is not None:
+        return nothing("admission_stall", f"the engine itself awaited requests {awaits:.0%}: its gauges were old")
+    facts = (
+        *gauge_fact("sched.waiting", waiting, "waiting"),
+        *gauge_fact("sched.running", running, "running"),
+        *gauge_fact("kv.used", evidence.kv, "KV use", "ratio"),
+    )
+    unseen: tuple[str, ...] = ()
+    ceiling = STRONG
+    if evidence.kv is None:
+        unseen = ("KV use not seen: memory may have been the reason",)
+        ceiling = LIKELY
+    elif evidence.kv.high >= KV_FULL:
+        return nothing("admission_stall", f"KV use reached {evidence.kv.high:.0%}: memory was the limit")
+    elif evidence.kv.high >= KV_TIGHT:
+        ceiling = POSSIBLE
+    if evidence.deferred is not None and evidence.deferred >= SOME:
+        fact = Fact("sched.waiting_by_reason", round(evidence.deferred, 3), "requests", "deferred requests waited")
+        return Finding("admission_stall", POSSIBLE, "deferred", (*facts, fact), unseen=unseen, remedy=Remedy.DEFERRED)
+    if evidence.limit is not None:
+        facts = (*facts, Fact("sched.limit", evidence.limit, "requests", f"limit {evidence.limit:.0f}"))
+    if running.mean <= FEW:
+        score = ceiling if evidence.length >= STUCK_SECONDS else min(ceiling, LIKELY)
+        if evidence.frozen and not evidence.stacks_seen and evidence.length < HOST_SECONDS:
+            unseen = (*unseen, "threads not seen: the scheduler's thread may be held up itself")
+            score = min(score, POSSIBLE)
+        remedy = Remedy.STUCK if evidence.length >= HOST_SECONDS else Remedy.STUCK_BRIEFLY
+        detail = "stuck: nothing runs although requests wait"
+        return Finding("admission_stall", score, detail, facts, unseen=unseen, remedy=remedy)
+    return _with_batch(evidence, running, facts, unseen, ceiling)
+
+
+def _with_batch(
+    evidence: Evidence, running: Gauge, facts: tuple[Fact, ...], unseen: tuple[str, ...], ceiling: float
+) -> Finding:
+    """Some requests run. At the cap the cap is the reason; under it something else keeps the others out."""
+    limit, progress = evidence.limit, evidence.progress_ratio
+    against: tuple[str, ...] = ()
+    if evidence.device_idle is False and progress is not None and progress >= UNTOUCHED:
+        against = ("the device worked on: a full queue in front of a busy device is no valley",)
+        return Finding("admission_stall", WEAK, "sequence cap", facts, against, unseen)
+    if limit is not None and running.low >= limit * (1 - PINNED):
+        score = LIKELY
+        if evidence.frozen:
+            score, against = WEAK, ("no step was taken at all: the cap explains the queue, not the standstill",)
+        elif progress is not None and progress < SLOW:
+            score, against = POSSIBLE, (f"the batch was full, yet progress fell to {progress:.0%} of the usual",)
+        return Finding("admission_stall", min(score, ceiling), "sequence cap", facts, against, unseen)
+    if limit is None:
+        unseen = (*unseen, "sequence limit not seen")
+        if running.high - running.low < SOME and running.before is not None and running.mean >= running.before - SOME:
+            return Finding("admission_stall", POSSIBLE, "sequence cap (limit unknown)", facts, against, unseen)
+    if evidence.frozen:
+        none = ("no step was taken at all, so none could admit",)
+        return Finding("admission_stall", WEAK, "not admitted", facts, none, unseen, Remedy.UNDER_LIMIT)
+    if running.before is not None and running.last < 0.5 * running.before and running.last <= running.first:
+        detail = "batch boundary (static membership)"
+        return Finding("admission_stall", ceiling, detail, facts, against, unseen, Remedy.BATCH_BOUNDARY)
+    score = min(ceiling, LIKELY if limit is not None else POSSIBLE)
+    detail = "stuck: under the limit, not admitted"
+    return Finding("admission_stall", score, detail, facts, (), unseen, Remedy.UNDER_LIMIT)

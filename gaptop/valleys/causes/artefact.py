@@ -1,0 +1,74 @@
+"""artefact: one signal alone moved, and the independent ones did not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gaptop.valleys.causes.rule import FEW, LIKELY, POSSIBLE, STRONG, UNTOUCHED, nothing
+from gaptop.valleys.evidence import Evidence
+from gaptop.valleys.host_view import EMPTY, critical
+from gaptop.valleys.model import Fact, Finding
+from gaptop.valleys.remedy import Remedy
+
+POWER_HELD: Final = 0.9
+"""Board power above this share of its busy level: the device did not really rest."""
+
+
+def artefact(evidence: Evidence) -> Finding:
+    if evidence.kind == "progress" or evidence.frozen:
+        return _stale(evidence)
+    return _phantom_idle(evidence)
+
+
+def _phantom_idle(evidence: Evidence) -> Finding:
+    """The device reads idle, and tokens flow as ever."""
+    progress = evidence.progress_ratio
+    facts: tuple[Fact, ...] = ()
+    if progress is not None:
+        rate = evidence.decode_rate if evidence.decode_rate is not None else evidence.step_rate
+        facts = (Fact("tokens.decode", rate, "tokens/s", f"progress {progress:.0%} of the usual"),)
+    if evidence.power_ratio is not None:
+        says = f"power {evidence.power_ratio:.0%} of its busy level"
+        facts = (*facts, Fact("device.power", round(evidence.power_ratio, 4), "ratio", says))
+    # Counters are read twice a second: over less than two readings "as ever" is only an average.
+    coarse = evidence.length < 1.0
+    if evidence.slow_calls and (progress is None or progress >= UNTOUCHED):
+        slow = Fact("our_slow_call", float(evidence.slow_calls), "calls", "our own call was slow at that time")
+        return Finding("artefact", POSSIBLE if coarse or progress is None else LIKELY, "our own call", (slow, *facts))
+    if progress is None:
+        return _stale(evidence)
+    if progress < UNTOUCHED:
+        return nothing("artefact", f"progress fell to {progress:.0%} of the usual: independent signals agree")
+    if evidence.power_ratio is not None and evidence.power_ratio >= POWER_HELD:
+        score = POSSIBLE + 0.05 if coarse else STRONG
+        return Finding("artefact", score, "idle reading while tokens and power went on", facts)
+    return Finding(
+        "artefact",
+        POSSIBLE - 0.1 if coarse else LIKELY,
+        "idle reading while tokens went on",
+        facts,
+        unseen=("power not seen",) if evidence.power_ratio is None else (),
+    )
+
+
+def _stale(evidence: Evidence) -> Finding:
+    """Gauges that only a step refreshes say "running", the engine holds no request, and the device reads busy.
+
+    Where the device idles as well, the valley is real and only its gauges are old: that is no demand.
+    """
+    if evidence.running is None or evidence.running.high <= FEW:
+        return nothing("artefact", "the gauges do not claim running requests")
+    if evidence.frozen is not True:
+        return nothing("artefact", "steps were taken, so the gauges were fresh")
+    awaits = critical(evidence).awaits
+    if awaits is None:
+        return nothing("artefact", unseen=("threads not seen: the gauges may be as old as the last step",))
+    if awaits < EMPTY:
+        return nothing("artefact", f"the engine awaited requests only {awaits:.0%} of the time")
+    if evidence.device_idle is not False:
+        return nothing("artefact", "the engine held no request and no device says otherwise: only its gauges were old")
+    facts = (
+        Fact("sched.running", evidence.running.mean, "requests", "running, as of the last step"),
+        Fact("host.thread_activity", round(awaits, 4), "ratio", f"the engine awaited requests {awaits:.0%}"),
+    )
+    return Finding("artefact", LIKELY, "stale gauge", facts, remedy=Remedy.STALE_GAUGE)

@@ -1,0 +1,129 @@
+"""no_demand: nothing to run, and the front end has nothing in hand either. Not a fault."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gaptop.valleys.causes.rule import (
+    FEW,
+    LIKELY,
+    POSSIBLE,
+    SOME,
+    STRONG,
+    WEAK,
+    gauge_fact,
+    nothing,
+    quiet,
+    waiting_fact,
+)
+from gaptop.valleys.evidence import Evidence
+from gaptop.valleys.host_view import BUSY, critical, front_end, holds_none
+from gaptop.valleys.model import Fact, Finding
+from gaptop.valleys.remedy import Remedy
+
+LOW_BATCH: Final = 0.5
+"""A client limits the server where fewer than half of the usual requests run, each as fast as ever."""
+
+EACH_FAST: Final = 0.8
+SLOW_ANSWER: Final = 0.2
+"""Seconds: an idle front end answers a scrape in milliseconds, one that is stuck in hundreds of them."""
+
+
+def no_demand(evidence: Evidence) -> Finding:
+    """Running and waiting near zero, or the engine seen to await requests, *and* the front end idle; with the front end
+    unseen only less surely."""
+    if evidence.sleeping is not None and evidence.sleeping >= 0.5:
+        fact = Fact("sched.sleeping", evidence.sleeping, "ratio", "the engine was put to sleep or paused on purpose")
+        return Finding("no_demand", STRONG, "asleep on purpose", (fact,), remedy=Remedy.ASLEEP)
+    if evidence.stopped:
+        return nothing("no_demand", f"a process of the server was stopped: {', '.join(evidence.stopped)}")
+    empty, awaits = quiet(evidence), holds_none(evidence)
+    if awaits is not None and evidence.device_idle is False:
+        busy = (f"the device read busy {evidence.busy:.0%}, whoever works on it",)
+        return Finding("no_demand", POSSIBLE, "queue empty", _awaiting(evidence, awaits), busy)
+    if awaits is not None:
+        return _empty(evidence, _awaiting(evidence, awaits))
+    if empty is None:
+        return nothing("no_demand", unseen=("requests running and waiting not seen",))
+    facts = (
+        *gauge_fact("sched.running", evidence.running, "running"),
+        *waiting_fact(evidence),
+    )
+    return _empty(evidence, facts) if empty else _client_limited(evidence, facts)
+
+
+def _awaiting(evidence: Evidence, awaits: float) -> tuple[Fact, ...]:
+    """The engine's own wait as a fact, and its gauges, which may be as old as its last step."""
+    fact = Fact("host.thread_activity", round(awaits, 4), "ratio", f"the engine awaited requests {awaits:.0%}")
+    running = evidence.running
+    if running is None or running.mean <= FEW:
+        return (fact, *gauge_fact("sched.running", running, "running"))
+    old = Fact("sched.running", round(running.mean, 4), "requests", f"running {running.mean:.0f} as of its last step")
+    return (fact, old)
+
+
+def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
+    front = front_end(evidence)
+    in_flight = evidence.in_flight
+    open_requests = evidence.connections
+    if in_flight is not None and in_flight.mean > 1 - FEW:
+        return Finding(
+            "no_demand", WEAK, "queue empty", facts, (f"{in_flight.mean:.0f} HTTP requests were open in the front end",)
+        )
+    main = critical(evidence)
+    work = max(main.work or 0.0, main.on_worker or 0.0, main.sync or 0.0)
+    if work >= BUSY:
+        # vLLM tells of a step when it ends: during the first one after an idle time its gauges still read 0.
+        engine = f"the engine's own thread worked or waited for a step {work:.0%}, so a first step was under way"
+        return Finding("no_demand", WEAK, "queue empty", facts, (engine,))
+    if front.busy is not None and front.busy >= BUSY:
+        busy = f"the front end worked {front.busy:.0%} of the time ({front.activity or 'on CPU'})"
+        return Finding("no_demand", WEAK, "queue empty", facts, (busy,))
+    if evidence.scrape_latency is not None and evidence.scrape_latency >= SLOW_ANSWER:
+        usual = evidence.scrape_before or 0.0
+        if evidence.scrape_latency >= 5 * usual:
+            slow = f"the front end took {evidence.scrape_latency:.2f} s to answer a scrape (before: {usual:.3f} s)"
+            return Finding("no_demand", POSSIBLE, "queue empty", facts, (slow,))
+    unseen: tuple[str, ...] = ()
+    score = STRONG + 0.05
+    if front.busy is not None:
+        seen = Fact("host.thread_activity", round(front.busy, 4), "ratio", f"front end busy {front.busy:.0%}")
+        facts = (*facts, seen)
+    elif in_flight is not None:
+        facts = (*facts, *gauge_fact("sched.in_flight", in_flight, "HTTP requests open"))
+    else:
+        score = LIKELY + 0.05
+        unseen = ("front end not seen: its threads, or open requests, would tell an empty queue from a blocked one",)
+    if open_requests is not None:
+        facts = (*facts, *gauge_fact("host.connections", open_requests, "connections", "connections"))
+        held = open_requests.mean >= SOME and open_requests.mean >= (open_requests.before or 0.0) - SOME
+        if in_flight is None and held:
+            score = min(score, LIKELY)
+            open_says = f"{open_requests.mean:.0f} connections are open: keep-alive, or requests held by the front end"
+            unseen = (open_says, *unseen)
+    return Finding("no_demand", score, "queue empty", facts, unseen=unseen)
+
+
+def _client_limited(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
+    running, waiting = evidence.running, evidence.waiting
+    if running is None or waiting is None:
+        return nothing("no_demand", unseen=("requests running and waiting not seen",))
+    if waiting.mean > FEW:
+        return nothing("no_demand", f"{running.mean:.1f} requests ran and {waiting.mean:.1f} waited")
+    usual = running.before
+    if usual is None or running.mean > LOW_BATCH * usual:
+        return nothing("no_demand", f"{running.mean:.1f} requests ran")
+    rate, before = evidence.decode_rate, evidence.decode_before
+    if rate is None or before is None or before <= 0.0:
+        return nothing("no_demand", f"{running.mean:.1f} requests ran", unseen=("tokens not seen",))
+    each = (rate / running.mean) / (before / usual)
+    if each < EACH_FAST:
+        return nothing("no_demand", f"{running.mean:.1f} requests ran, each at {each:.0%} of its usual speed")
+    front = front_end(evidence)
+    if front.busy is not None and front.busy >= BUSY:
+        return nothing("no_demand", f"the front end worked {front.busy:.0%} of the time")
+    fact = Fact("tokens.decode", round(rate, 4), "tokens/s", f"each request at {each:.0%} of its usual speed")
+    unseen = () if front.busy is not None else ("front end not seen: it might hold requests back",)
+    score = LIKELY + 0.1 if front.busy is not None else LIKELY - 0.1
+    remedy = Remedy.CLIENT_LIMITED
+    return Finding("no_demand", score, "client-limited", (*facts, fact), unseen=unseen, remedy=remedy)

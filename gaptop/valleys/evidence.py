@@ -1,0 +1,141 @@
+"""The evidence on one valley: plain numbers, each None where it was not seen. Causes are judged on these alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gaptop.valleys.model import ValleyKind
+
+STANDSTILL: Final = 0.02
+"""Under 2 % of the usual rate nothing moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A gauge as it was read inside the valley, and its mean in the reference time before it."""
+
+    mean: float
+    low: float
+    high: float
+    first: float
+    last: float
+    before: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadView:
+    """What a thread did during the valley (shares of the time that was seen) and before it.
+
+    ``activities`` comes from stacks (py-spy), the shares of time after it from the kernel (/proc); each None where not
+    seen. ``unrecognised`` is the innermost frame that a critical thread was in most of all that no rule knows.
+    """
+
+    role: str
+    name: str
+    critical: bool
+    activities: dict[str, float] | None = None
+    on_cpu: float | None = None
+    on_cpu_before: float | None = None
+    wants_cpu: float | None = None
+    blocked_on_disk: float | None = None
+    unrecognised: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything a cause may ask about one valley (or a slice of it). Rates are per second, shares in 0..1."""
+
+    kind: ValleyKind
+    engine: str
+    start: float
+    end: float
+    # The device.
+    busy: float | None = None
+    busy_level: float | None = None
+    peers_busy: float | None = None
+    power_ratio: float | None = None
+    power: float | None = None
+    clock_ratio: float | None = None
+    limit_share: float | None = None
+    limit_share_before: float | None = None
+    limit_reason: str = ""
+    foreign: float | None = None
+    foreign_before: float | None = None
+    is_cpu: bool = False
+    # The scheduler.
+    running: Gauge | None = None
+    waiting: Gauge | None = None
+    waiting_why: str = ""
+    """Where ``waiting`` was not read but follows from something else: from what."""
+    deferred: float | None = None
+    limit: float | None = None
+    kv: Gauge | None = None
+    preemptions: float | None = None
+    finished: float | None = None
+    sleeping: float | None = None
+    in_flight: Gauge | None = None
+    connections: Gauge | None = None
+    # Progress.
+    decode_rate: float | None = None
+    decode_before: float | None = None
+    prompt_rate: float | None = None
+    prompt_before: float | None = None
+    prompt_flow: float | None = None
+    """Prompt tokens a second over the valley, with those that were booked right after it, less the usual."""
+    prompt_late: bool = False
+    """Whether a prompt is told of only when its prefill has ended, and nothing else tells of it before."""
+    prompt_settled: bool = False
+    """Whether the prompts were read again after the valley: what is booked at its end is in the flow."""
+    prefilling: float | None = None
+    step_rate: float | None = None
+    step_before: float | None = None
+    inner_progress: float | None = None
+    """Steps (or tokens) against the time before, one reading away from both edges: those lie inside an interval."""
+    scrape_latency: float | None = None
+    scrape_before: float | None = None
+    # The host.
+    threads: tuple[ThreadView, ...] = ()
+    stacks_seen: bool = False
+    states_seen: bool = False
+    stopped: tuple[str, ...] = ()
+    compilers: float | None = None
+    compilers_before: float | None = None
+    throttled_share: float | None = None
+    major_faults: float | None = None
+    young_seconds: float | None = None
+    slow_calls: int = 0
+
+    @property
+    def length(self) -> float:
+        return self.end - self.start
+
+    @property
+    def demand(self) -> float | None:
+        """Requests running and waiting, on average; None unless both were seen."""
+        if self.running is None or self.waiting is None:
+            return None
+        return self.running.mean + self.waiting.mean
+
+    @property
+    def progress_ratio(self) -> float | None:
+        """Decode (or step) rate against the time before; None where it was not seen then or now."""
+        for rate, before in ((self.decode_rate, self.decode_before), (self.step_rate, self.step_before)):
+            if rate is not None and before is not None and before > 0.0:
+                return rate / before
+        return None
+
+    @property
+    def frozen(self) -> bool | None:
+        """Whether the engine took no step at all: then its gauges are as old as its last step."""
+        if self.inner_progress is not None:
+            return self.inner_progress <= STANDSTILL
+        ratio = self.progress_ratio
+        return None if ratio is None else ratio <= STANDSTILL
+
+    @property
+    def device_idle(self) -> bool | None:
+        """Whether the device was idle (under half of its busy level); None where no device was seen."""
+        if self.busy is None:
+            return None
+        return self.busy < 0.5 * (self.busy_level or 1.0)

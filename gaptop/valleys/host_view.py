@@ -1,0 +1,177 @@
+"""What the threads' evidence says in one look: the critical thread and the front end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gaptop.valleys.evidence import Evidence, ThreadView
+
+HOST_WORK: Final = frozenset(
+    {"schedule", "prepare_batch", "launch", "sample", "detokenize", "tokenize", "grammar", "multimodal", "serialize"}
+    | {"http", "gc", "log"}
+)
+"""Activities in which the host works and the device may have to wait for it."""
+
+FRONT_WORK: Final = frozenset(
+    {"detokenize", "tokenize", "grammar", "multimodal", "serialize", "http", "gc", "log", "other"}
+)
+"""Work of a front end; ``other`` counts there because any frame that is not a known wait blocks its event loop."""
+
+SYNC: Final = frozenset({"device_sync", "copy", "collective"})
+WAITS: Final = frozenset({"idle", "poll", "await_requests"})
+BUSY: Final = 0.5
+"""A thread that works for half of the time or more holds the others up."""
+
+ON_CPU: Final = 0.8
+"""A thread that is on a core this much of the time computes, also in code that no rule knows."""
+
+EMPTY: Final = 0.8
+"""An engine that awaits requests for this much of the time holds none, whatever a gauge says."""
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalView:
+    """The thread that every step has to pass: shares by sort of activity (None: not seen), run states.
+
+    ``sync`` is that of the threads that own a device: an engine that waits for its worker process (``on_worker``) says
+    nothing of what the worker waits for. Where that worker's stacks were not seen (``worker_unseen``), what only it can
+    do is not seen either. ``waits`` and ``awaits`` (requests) are those of the engine, of several the least.
+    """
+
+    thread: ThreadView | None = None
+    work: float | None = None
+    work_activity: str = ""
+    sync: float | None = None
+    sync_activity: str = ""
+    sync_thread: ThreadView | None = None
+    compiling: float | None = None
+    loading: float | None = None
+    transfer: float | None = None
+    unrecognised: float = 0.0
+    """Code that no rule knows, where the kernel did not tell whether it was on a core."""
+    on_worker: float | None = None
+    worker_unseen: bool = False
+    waits: float | None = None
+    awaits: float | None = None
+    on_cpu: float | None = None
+    wants_cpu: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontView:
+    """The busiest thread of the front end. ``busy`` is None where no front-end thread was seen."""
+
+    busy: float | None
+    activity: str
+    name: str
+
+
+def _share(view: ThreadView, names: frozenset[str]) -> float:
+    return sum(share for activity, share in (view.activities or {}).items() if activity in names)
+
+
+def _one(view: ThreadView, name: str) -> float:
+    return (view.activities or {}).get(name, 0.0)
+
+
+def _top(view: ThreadView, names: frozenset[str]) -> str:
+    found = [(share, activity) for activity, share in (view.activities or {}).items() if activity in names]
+    return max(found)[1] if found else ""
+
+
+def _working(view: ThreadView) -> frozenset[str]:
+    """What counts as host work of a critical thread: unrecognised code too where the kernel says that it computes."""
+    return HOST_WORK | {"other"} if view.on_cpu is not None and view.on_cpu >= ON_CPU else HOST_WORK
+
+
+def _unread(view: ThreadView) -> float:
+    """Time in code that no rule knows, while nothing says whether it was on a core."""
+    return _one(view, "other") if view.on_cpu is None else 0.0
+
+
+def critical(evidence: Evidence) -> CriticalView:
+    """The critical thread with the most host work; of several ranks the slowest one holds all up."""
+    threads = [item for item in evidence.threads if item.critical]
+    stacks = [item for item in threads if item.activities is not None]
+    on_cpu = _most([item.on_cpu for item in threads])
+    wants_cpu = _most([item.wants_cpu for item in threads])
+    if not stacks:
+        busiest = max(threads, key=lambda item: (item.on_cpu or 0.0, item.name)) if threads else None
+        return CriticalView(thread=busiest, on_cpu=on_cpu, wants_cpu=wants_cpu)
+    workers = any(item.role == "worker" for item in stacks)
+    engines = [item for item in stacks if item.role != "worker"]
+    worst = max(stacks, key=lambda item: (_share(item, _working(item)), _unread(item), item.name))
+    # With worker processes the engine owns no device: whatever it waits for, it waits for them.
+    owners = [item for item in stacks if not workers or item.role != "engine"]
+    syncing = max(owners, key=lambda item: (_share(item, SYNC), item.name))
+    on_worker = _most([_one(item, "worker_wait") for item in engines])
+    blind = not workers and (on_worker or 0.0) >= BUSY
+
+    def seen(share: float) -> float | None:
+        return None if blind and share < BUSY else share
+
+    return CriticalView(
+        thread=worst,
+        work=_share(worst, _working(worst)),
+        work_activity=_top(worst, _working(worst)),
+        sync=seen(_share(syncing, SYNC)),
+        sync_activity=_top(syncing, SYNC),
+        sync_thread=syncing,
+        compiling=seen(max(_one(item, "compile") for item in stacks)),
+        loading=seen(max(_one(item, "load") for item in stacks)),
+        transfer=seen(max(_one(item, "kv_transfer") for item in stacks)),
+        unrecognised=_unread(worst),
+        on_worker=on_worker,
+        worker_unseen=blind,
+        waits=min((_share(item, WAITS) for item in engines), default=None),
+        awaits=min((_one(item, "await_requests") for item in engines), default=None),
+        on_cpu=on_cpu if worst.on_cpu is None else worst.on_cpu,
+        wants_cpu=wants_cpu,
+    )
+
+
+def holds_none(evidence: Evidence) -> float | None:
+    """The share of the time in which the engine was seen to await requests, where that proves that it held none.
+
+    An engine with a request in hand takes steps. Its gauges are as old as its last step, so that they may claim running
+    requests for ever; but one whose last step ran nothing and left some waiting does not wait for lack of requests.
+    """
+    awaits = critical(evidence).awaits
+    if awaits is None or awaits < EMPTY:
+        return None
+    running, waiting = evidence.running, evidence.waiting
+    if waiting is not None and waiting.last >= 1.0 and (running is None or running.last < 1.0):
+        return None
+    return awaits
+
+
+def front_end(evidence: Evidence) -> FrontView:
+    """The busiest front-end thread. Stacks tell work from waiting; without them only CPU time does.
+
+    In a server of one process the other threads may compute as well: idle ones say that the front end is idle, but a
+    busy one says nothing without its stack.
+    """
+    best = FrontView(None, "", "")
+    for item in evidence.threads:
+        if item.role == "api" or (item.role == "server" and not item.critical):
+            busy = _front_busy(item)
+            if busy is not None and busy >= BUSY and item.role == "server" and item.activities is None:
+                return FrontView(None, "", "")
+            if busy is not None and (best.busy is None or busy > best.busy):
+                best = FrontView(busy, _top(item, FRONT_WORK), item.name)
+    return best
+
+
+def _front_busy(view: ThreadView) -> float | None:
+    if view.activities is not None:
+        work = _share(view, FRONT_WORK)
+        # The leaf of an idle event loop reads as "other": only the kernel can tell it from work in C.
+        known = work - view.activities.get("other", 0.0)
+        return work if view.on_cpu is None or view.on_cpu >= BUSY else max(known, view.on_cpu)
+    return view.on_cpu
+
+
+def _most(values: list[float | None]) -> float | None:
+    seen = [value for value in values if value is not None]
+    return max(seen) if seen else None

@@ -1,0 +1,222 @@
+"""The report for people: what a tired person needs first, first. Plain text of a given width."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gaptop.recording.printable import printable
+from gaptop.valleys.model import CAUSE_NAMES, LETTERS
+
+SHOWN: Final = 12
+"""Valleys listed; the rest is counted."""
+
+ARGUED: Final = 3
+"""Valleys whose whole argument is printed."""
+
+NARROWEST: Final = 40
+ASCII: Final = {"·": "-", "–": "-", "±": "+/-", "▸": ">", "…": "...", "—": "-", "×": "x", "≥": ">=", "≤": "<="}
+LEDGER_NAMES: Final = {
+    "busy": "busy",
+    "spread_idle": "spread idle (gaps shorter than a window)",
+    "idle_before_work": "idle before the first work",
+    "no_demand": "no demand (not a loss)",
+}
+
+
+def render(report: Mapping[str, Any], *, ascii: bool, width: int) -> str:
+    """The whole report; every line fits ``width`` (40 at least) where its words do."""
+    width = max(NARROWEST, width)
+    lines: list[str] = []
+    if report["source"]["simulated"]:
+        lines += ["SIMULATED: everything below comes from gaptop's own lab, not from a real server.", ""]
+    lines += [*_where(report), ""]
+    lines += [*_wrap(f"In one sentence: {report['sentence']}", width), ""]
+    lines += [*_sources(report, width), ""]
+    lines += [*_ledger(report), ""]
+    lines += _plateaus(report, width)
+    lines += _valleys(report, width)
+    lines += _cost(report)
+    text = "\n".join(printable(line).rstrip() for line in lines).rstrip() + "\n"
+    return _to_ascii(text) if ascii else text
+
+
+def _to_ascii(text: str) -> str:
+    for char, plain in ASCII.items():
+        text = text.replace(char, plain)
+    return text.encode("ascii", "replace").decode("ascii")
+
+
+def _wrap(text: str, width: int, indent: str = "") -> list[str]:
+    following = indent + "  "
+    return textwrap.wrap(printable(text), width, initial_indent=indent, subsequent_indent=following) or [indent]
+
+
+def _where(report: Mapping[str, Any]) -> list[str]:
+    window, source = report["window"], report["source"]
+    lines = [f"gaptop {report['gaptop']}: {window['seconds']:.1f} s from {window['start_utc'] or 'an unknown time'}"]
+    for server in source["servers"]:
+        words = [server["engine"], server["version"], server["model"]]
+        named = " ".join(str(word) for word in words if word)
+        lines.append(f"server  {server['url']}  {named}".rstrip())
+    if not source["servers"]:
+        lines.append("server  none seen")
+    for device in source["devices"]:
+        resolution = device["window_seconds"]
+        how = "measured" if device["window_measured"] else "stated"
+        shown = "" if resolution is None else f"  window {resolution * 1000:.0f} ms ({how})"
+        lines.append(f"device  {device['name'] or device['uuid']}  {device['kind'] or ''}{shown}")
+    if not source["devices"]:
+        lines.append("device  none seen: only the server's progress tells of valleys")
+    return lines
+
+
+def _sources(report: Mapping[str, Any], width: int) -> list[str]:
+    lines = ["Sources"]
+    for item in report["health"]:
+        coverage = item["coverage_ratio"]
+        seen = "" if coverage is None else f", seen {coverage:.0%} of the time"
+        age = item["age_seconds"]
+        old = "" if age is None else f", newest {age:.1f} s old"
+        lines += _wrap(f"{item['state']:9}{item['source']}{seen}{old}", width, "  ")
+        if item["says"] and item["state"] not in ("ok", "starting"):
+            lines += _wrap(item["says"], width, "           ")
+    if len(lines) == 1:
+        lines.append("  none delivered anything")
+    return lines
+
+
+def _ledger(report: Mapping[str, Any]) -> list[str]:
+    lines = ["Where the time went"]
+    names = {device["uuid"]: device["name"] or device["uuid"] for device in report["source"]["devices"]}
+    last = None
+    for row in report["ledger"]:
+        if row["device"] != last:
+            last = row["device"]
+            lines.append(f"  {names.get(last, last)}")
+        name = LEDGER_NAMES.get(row["cause"]) or CAUSE_NAMES.get(row["cause"], row["cause"])
+        name = "unexplained" if row["cause"] == "unknown" else name
+        share = "      " if row["share_ratio"] is None else f"{row['share_ratio']:6.1%}"
+        count = f"  {row['valleys']} valley{'s' if row['valleys'] != 1 else ''}" if row["valleys"] else ""
+        lines.append(f"    {row['device_seconds']:9.2f} s {share}  {name}{count}{_tokens(row)}")
+    if len(lines) == 1:
+        lines.append("  nothing measured")
+    return lines
+
+
+def _tokens(row: Mapping[str, Any]) -> str:
+    tokens, unknown = row["tokens_lost"], row["tokens_unknown"]
+    if unknown:
+        return (
+            f"  at least {tokens:.0f} tokens lost, {unknown} times not known" if tokens else "  tokens lost not known"
+        )
+    return f"  {tokens:.0f} tokens lost" if tokens else ""
+
+
+def _plateaus(report: Mapping[str, Any], width: int) -> list[str]:
+    found = sorted(report["plateaus"], key=lambda item: item["start_s"] - item["end_s"])[:ARGUED]
+    if not found:
+        return []
+    lines = ["Plateaus (steady, with gaps shorter than the window)"]
+    for item in found:
+        each = item["idle_per_step_s"]
+        step = "" if each is None else f", {each * 1000:.2f} ms idle a step"
+        length = item["end_s"] - item["start_s"]
+        before = "" if item["continues"] is None else f"; goes on from valley {item['continues']}"
+        lines += _wrap(
+            f"{length:.1f} s at {item['busy_ratio']:.0%} busy{step}  (at {item['start_s']:.1f} s{before})", width, "  "
+        )
+    return [*lines, ""]
+
+
+def _weight(valley: Mapping[str, Any]) -> tuple[bool, float, float]:
+    """Worst first: what is no fault comes last, then by what it cost."""
+    return (
+        valley["cause"] in ("no_demand", "artefact"),
+        -(valley["idle_s"] if valley["kind"] == "utilisation" and valley["idle_s"] is not None else _length(valley)),
+        valley["start_s"],
+    )
+
+
+def _length(valley: Mapping[str, Any]) -> float:
+    end = valley["end_s"] if valley["end_s"] is not None else valley["segments"][-1]["end_s"]
+    return float(end - valley["start_s"])
+
+
+def _valleys(report: Mapping[str, Any], width: int) -> list[str]:
+    found: Sequence[Mapping[str, Any]] = sorted(report["valleys"], key=_weight)
+    if not found:
+        return ["Valleys: none", ""]
+    lines = [f"Valleys: {len(found)}, worst first (UTC, and seconds since the start of the stream)"]
+    for valley in found[:SHOWN]:
+        lines += _headline(valley, width, ended=report["ended"])
+    if len(found) > SHOWN:
+        rest: dict[str, int] = {}
+        for valley in found[SHOWN:]:
+            rest[valley["cause"]] = rest.get(valley["cause"], 0) + 1
+        counted = ", ".join(f"{count} {CAUSE_NAMES.get(cause, cause)}" for cause, count in sorted(rest.items()))
+        lines += _wrap(f"... and {len(found) - SHOWN} more: {counted}", width, "  ")
+    lines.append("")
+    argued: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for valley in found:
+        argued.setdefault((valley["cause"], valley["detail"]), valley)
+    for valley in list(argued.values())[:ARGUED]:
+        lines += [*_argument(valley, width), ""]
+    return lines
+
+
+def _clock(valley: Mapping[str, Any]) -> str:
+    """The wall clock at its start (UTC, to a tenth of a second), or dashes where the stream does not tell it."""
+    return valley["start_utc"][11:21] if valley["start_utc"] else "--:--:--.-"
+
+
+def _headline(valley: Mapping[str, Any], width: int, *, ended: bool) -> list[str]:
+    cause = CAUSE_NAMES.get(valley["cause"], valley["cause"])
+    detail = f" ({valley['detail']})" if valley["detail"] else ""
+    marks = [valley["confidence"], "confirmed" if valley["confirmed"] else "suspected"]
+    marks += [] if valley["final"] else ["provisional"]
+    tokens, others = valley["tokens_lost"], ", ".join(valley["tokens_shared_with"])
+    cost = "tokens lost not known" if tokens is None else f"{tokens:.0f} tokens lost" if tokens else "no tokens lost"
+    cost += f" besides those of {others}" if others else ""
+    idle = "" if valley["idle_s"] is None else f", idle {valley['idle_s']:.2f} ±{valley['idle_error_s'] or 0:.2f} s"
+    still = ""
+    if valley["end_s"] is None:
+        still = ", still open when watching ended" if ended else " and goes on"
+    elif valley["became_level"]:
+        still = " until it became the usual level"
+    when = f"{_clock(valley)} {valley['start_s']:8.2f} s ±{valley['start_error_s']:.2f} {_length(valley):6.2f} s long"
+    lines = _wrap(f"{when}  {LETTERS[valley['cause']]} {cause}{detail}", width, "  ")
+    return lines + _wrap(f"{' ' * 10} {valley['kind']}{still}; {', '.join(marks)}{idle}; {cost}", width, "  ")
+
+
+def _argument(valley: Mapping[str, Any], width: int) -> list[str]:
+    cause = CAUSE_NAMES.get(valley["cause"], valley["cause"])
+    detail = f", {valley['detail']}" if valley["detail"] else ""
+    lines = _wrap(f"▸ {_clock(valley)} {valley['id']}: {cause}{detail} (score {valley['score']:.2f})", width)
+    states = {"fine": "ok", "blocked": "BLOCKED", "not_seen": "not seen"}
+    chain = " ▸ ".join(f"{item['link']} {states[item['state']]}" for item in valley["chain"])
+    lines += _wrap(f"chain      {chain}", width, "  ")
+    said = "; ".join(item["says"] for item in valley["evidence"])
+    lines += _wrap(f"for        {said or 'nothing'}", width, "  ")
+    for item in valley["excluded"]:
+        lines += _wrap(f"not        {CAUSE_NAMES.get(item['cause'], item['cause'])}: {item['because']}", width, "  ")
+    runner = valley["runner_up"]
+    if runner is not None:
+        lines += _wrap(
+            f"runner-up  {CAUSE_NAMES.get(runner['cause'], runner['cause'])} {runner['score']:.2f}", width, "  "
+        )
+    if valley["unseen"]:
+        lines += _wrap(f"unseen     {'; '.join(valley['unseen'])}", width, "  ")
+    if valley["advice"]:
+        lines += _wrap(f"try        {valley['advice']}", width, "  ")
+    return lines
+
+
+def _cost(report: Mapping[str, Any]) -> list[str]:
+    cost = report["self"]
+    if cost["cpu_seconds"] is None:
+        return ["gaptop's own cost: not measured"]
+    share = "" if cost["cpu_ratio"] is None else f" ({cost['cpu_ratio']:.1%} of a core)"
+    memory = "" if cost["rss_bytes"] is None else f", {cost['rss_bytes'] / 1e6:.0f} MB"
+    return [f"gaptop's own cost: {cost['cpu_seconds']:.2f} s of CPU{share}{memory}"]

@@ -1,0 +1,174 @@
+"""Which sources belong together: a server, its devices, its processes and its host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gaptop.recording.lines import Source
+from gaptop.timeline.types import SourceView
+
+DEAD_STATES = frozenset({"absent", "refused", "failing", "ended"})
+"""Health states of a source from which nothing is to be waited for. One that was slowed down still delivers."""
+
+ENGINE_ROLES = frozenset({"engine"})
+"""Processes with a scheduler of their own: one a data parallel rank."""
+
+FRONT_ROLES = frozenset({"api"})
+"""Processes that only serve the front end."""
+
+CRITICAL_ROLES = frozenset({"engine", "worker", "server"})
+"""Processes whose critical thread every step has to pass."""
+
+
+class Sources(Protocol):
+    """The part of the Timeline that tells the sources."""
+
+    @property
+    def sources(self) -> Mapping[str, SourceView]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRef:
+    """A device: its source, the name people know it by, the kind, and the server processes seen on it."""
+
+    source: str
+    label: str
+    is_cpu: bool
+    pids: frozenset[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRef:
+    """A process of a server, as one source sees it (py-spy and /proc are two)."""
+
+    source: str
+    pid: int
+    role: str
+    critical_tid: int | None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Everything that can speak about one group of devices and the server that they work for.
+
+    ``engines`` and ``api_servers`` count processes (data parallel ranks; front ends), 1 where none is known to be more.
+    ``mapped`` is false where several engines run and nobody knows which of them works on these devices.
+    """
+
+    metrics: tuple[str, ...]
+    engine: str
+    devices: tuple[DeviceRef, ...]
+    stacks: tuple[ProcessRef, ...]
+    states: tuple[ProcessRef, ...]
+    host: tuple[str, ...]
+    engines: int = 1
+    api_servers: int = 1
+    mapped: bool = True
+
+    @property
+    def all_sources(self) -> tuple[str, ...]:
+        processes = (*(item.source for item in self.stacks), *(item.source for item in self.states))
+        return (*(item.source for item in self.devices), *self.metrics, *processes, *self.host)
+
+
+def label_of(source: str) -> str:
+    """The part of a source's id behind its collector's prefix: a UUID or a URL."""
+    return source.partition("/")[2] or source
+
+
+def scopes(timeline: Sources) -> tuple[Scope, ...]:
+    """Group all sources by server. A device without known pids belongs to the only server, else it stands alone; one on
+    which none of the server's processes was found is not the server's where another device has some."""
+    infos = [timeline.sources[key].info for key in sorted(timeline.sources)]
+    servers = [info for info in infos if info.id.startswith("metrics/")]
+    devices = [_device(info) for info in infos if info.kind == "device"]
+    processes = [info for info in infos if info.kind == "process" and info.id.startswith(("threads/", "proc/"))]
+    shared = [info.id for info in infos if info.kind == "host" and "/" not in info.id]
+    found = []
+    taken: set[str] = set()
+    for server in servers:
+        pids = _pids(server.entity.get("pids"))
+        mine = _working_for(devices, pids, alone=len(servers) == 1)
+        taken.update(device.source for device in mine)
+        refs = [_process(info) for info in processes if len(servers) == 1 or not pids or info.entity.get("pid") in pids]
+        found.append(_scope((server,), mine, refs, [*_beside(server, infos, len(servers) == 1), *shared]))
+    rest = tuple(device for device in devices if device.source not in taken)
+    for device in rest:
+        refs = [_process(info) for info in processes if not servers or _on(device, info)]
+        beside = [info.id for info in infos if info.id.startswith(("process/", "cgroup/"))] if not servers else []
+        found.append(_scope((), (device,), refs, [*beside, *shared]))
+    return tuple(found)
+
+
+def _scope(
+    servers: tuple[Source, ...], devices: tuple[DeviceRef, ...], refs: list[ProcessRef], host: list[str]
+) -> Scope:
+    entity: Mapping[str, Any] = servers[0].entity if servers else {}
+    told, pids = entity.get("engines"), _pids(entity.get("pids"))
+    living = [ref for ref in refs if ref.pid in pids or not pids]  # a restarted server's old processes are none
+    return Scope(
+        metrics=tuple(server.id for server in servers),
+        engine=str(entity.get("engine") or ""),
+        devices=devices,
+        stacks=tuple(ref for ref in refs if ref.source.startswith("threads/")),
+        states=tuple(ref for ref in refs if ref.source.startswith("proc/")),
+        host=tuple(host),
+        engines=max(1, told if isinstance(told, int) else 1, _count(living, ENGINE_ROLES)),
+        api_servers=max(2 if entity.get("several_api_servers") is True else 1, _count(living, FRONT_ROLES)),
+    )
+
+
+def _count(refs: Sequence[ProcessRef], roles: frozenset[str]) -> int:
+    return len({ref.pid for ref in refs if ref.role in roles})
+
+
+def _device(info: Source) -> DeviceRef:
+    pids = info.entity.get("pids")
+    return DeviceRef(
+        source=info.id,
+        label=str(info.entity.get("uuid") or label_of(info.id)),
+        is_cpu=info.entity.get("kind2") == "cpu",
+        pids=None if pids is None else _pids(pids),
+    )
+
+
+def _process(info: Source) -> ProcessRef:
+    pid, tid = info.entity.get("pid"), info.entity.get("critical_tid")
+    return ProcessRef(
+        source=info.id,
+        pid=pid if isinstance(pid, int) else 0,
+        role=str(info.entity.get("role") or "other"),
+        critical_tid=tid if isinstance(tid, int) else None,
+        name=str(info.entity.get("name") or ""),
+    )
+
+
+def _pids(value: Any) -> frozenset[int]:
+    return frozenset(pid for pid in value if isinstance(pid, int)) if isinstance(value, list | tuple) else frozenset()
+
+
+def _working_for(devices: Sequence[DeviceRef], pids: frozenset[int], *, alone: bool) -> tuple[DeviceRef, ...]:
+    """The devices of a server with these pids. Nobody on a device is not the same as nobody knows who is."""
+    used = any(device.pids and device.pids & pids for device in devices)
+    return tuple(device for device in devices if _works_for(device, pids, alone=alone, used=used))
+
+
+def _works_for(device: DeviceRef, pids: frozenset[int], *, alone: bool, used: bool) -> bool:
+    if device.pids and device.pids & pids:
+        return True
+    # Measured to be without ours: another may be the one that works. While none is, it may still become ours.
+    return alone and (device.is_cpu or device.pids is None or not used)
+
+
+def _on(device: DeviceRef, info: Source) -> bool:
+    return device.pids is not None and info.entity.get("pid") in device.pids
+
+
+def _beside(server: Source, infos: list[Source], alone: bool) -> list[str]:
+    """The process and cgroup sources of a server carry its URL in their ids."""
+    url = label_of(server.id)
+    found = [info.id for info in infos if info.id.startswith(("process/", "cgroup/"))]
+    return found if alone else [source for source in found if label_of(source) == url]

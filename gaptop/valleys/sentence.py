@@ -1,0 +1,100 @@
+"""The one plain sentence that is always on screen, and the hints beside it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gaptop.timeline.timeline import Timeline
+from gaptop.valleys import reading
+from gaptop.valleys.model import CAUSE_NAMES, Assessment, Valley
+from gaptop.valleys.scope import Scope
+
+THREADS_REMEDY: Final = "run `sudo gaptop record -o - | gaptop open -`"
+NO_ANSWER: Final = frozenset({"late", "failing", "absent", "refused"})
+PHANTOM_SECONDS: Final = 10.0
+PHANTOM_BUSY: Final = 0.9
+
+
+def sentence(timeline: Timeline, state: Assessment) -> str:
+    """What to know now: a server that no longer answers, an open valley, else the last one, else that none was yet."""
+    if not state.ended and (silent := _silent(timeline)):
+        return silent
+    if state.valleys:
+        going = [valley for valley in state.valleys if valley.end_s is None]
+        return _of(going[-1] if going else state.valleys[-1], state, _threads_remedy(timeline))
+    return _none_yet(timeline, state)
+
+
+def _silent(timeline: Timeline) -> str:
+    """Why nothing is known of the server now; "" while its metrics come."""
+    for source, view in sorted(timeline.sources.items()):
+        health = view.health
+        if source.startswith("metrics/") and health is not None and health.state in NO_ANSWER:
+            age = "" if view.newest is None else f"no reading of the server for {timeline.now - view.newest:.0f} s"
+            return ": ".join(part for part in (age, health.says) if part)
+    return ""
+
+
+def _threads_remedy(timeline: Timeline) -> str:
+    """How to see the threads, where a right is all that lacks; a server without Python has no stacks to see."""
+    if any(source.startswith("threads/") for source in timeline.sources):
+        return " (not delivered for that time)"
+    recorder = timeline.health.get("host.threads_pyspy")
+    return f"; {THREADS_REMEDY}" if recorder is None or recorder.state == "refused" else ""
+
+
+def _of(valley: Valley, state: Assessment, remedy: str) -> str:
+    said = valley.verdict
+    length = (state.now if valley.end_s is None else valley.end_s) - valley.start_s
+    going = "valley at the end, for" if state.ended else "valley now, for"
+    when = going if valley.end_s is None else "last valley,"
+    if said.cause == "unknown" or said.confidence == "low":
+        # The threads would help wherever nothing fits; a named cause says itself what it lacks.
+        lacks = said.unseen if said.cause == "unknown" else (said.doubt,)
+        blind = any("threads not seen" in text or "stacks not seen" in text for text in lacks)
+        reason = ("threads not seen" + remedy) if blind and remedy else said.doubt or "nothing fits"
+        guess = "" if said.cause == "unknown" else f" ({CAUSE_NAMES[said.cause]} is only a guess)"
+        subject = "the valley that is open" if valley.end_s is None else "the last valley"
+        return f"no cause proved for {subject}, {length:.1f} s{guess}: {reason}"
+    name = CAUSE_NAMES[said.cause] + (f", {said.detail}" if said.detail else "")
+    number = f": {said.evidence[0].says}" if said.evidence else ""
+    provisional = "" if valley.final else ", provisional"
+    lost = ""
+    if said.cause == "no_demand":
+        lost = "; not a fault"
+    elif valley.tokens_lost is not None:
+        lost = f"; about {valley.tokens_lost:.0f} tokens lost" if valley.tokens_lost >= 1 else "; no tokens lost"
+    return f"{when} {length:.1f} s: {name} ({said.confidence}{provisional}){number}{lost}"
+
+
+def _none_yet(timeline: Timeline, state: Assessment) -> str:
+    busy = {row.device: row for row in state.ledger if row.cause == "busy"}
+    unjudged = {row.device: row for row in state.ledger if row.cause == "idle_before_work"}
+    worked = [row for row in busy.values() if row.device_seconds > 0.5 and row.share_ratio is not None]
+    if worked:
+        share = sum(row.share_ratio or 0.0 for row in worked) / len(worked)
+        return f"no valley yet: device busy {share:.0%} over {state.now:.0f} s"
+    if busy:
+        seconds = max((row.device_seconds for row in unjudged.values()), default=0.0)
+        return f"no valley yet: the device has not worked since the start ({seconds:.0f} s idle)"
+    servers = tuple(source for source in sorted(timeline.sources) if source.startswith("metrics/"))
+    rate = reading.rate(timeline, "tokens.decode", servers, max(0.0, state.now - 5.0), state.now)
+    if rate is not None:
+        return f"no valley yet: no device seen, {rate:.4g} decode tokens a second"
+    says = [health.says for health in timeline.health.values() if health.state != "ok" and health.says]
+    return f"nothing measured yet: {says[0]}" if says else "nothing measured yet"
+
+
+def hints(timeline: Timeline, scopes: tuple[Scope, ...]) -> tuple[str, ...]:
+    """What is missing and how to get it, and a device that reads busy although nothing runs."""
+    found = [health.says for _, health in sorted(timeline.health.items()) if health.state not in ("ok", "starting")]
+    start = max(0.0, timeline.now - PHANTOM_SECONDS)
+    for scope in scopes:
+        running = reading.mean(timeline, "sched.running", scope.metrics, start, timeline.now)
+        for device in scope.devices:
+            busy = reading.mean(timeline, "device.busy", (device.source,), start, timeline.now)
+            if running == 0.0 and busy is not None and busy >= PHANTOM_BUSY and timeline.now >= PHANTOM_SECONDS:
+                power = reading.mean(timeline, "device.power", (device.source,), start, timeline.now)
+                watts = "" if power is None else f" at {power:.0f} W"
+                found.append(f"{device.label} reads {busy:.0%} busy{watts} although no request runs: phantom busy")
+    return tuple(dict.fromkeys(text for text in found if text))

@@ -1,0 +1,139 @@
+"""Feeds the detectors from the Timeline: one track a device, one a server."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gaptop.recording.lines import Source
+from gaptop.timeline.timeline import Timeline
+from gaptop.timeline.types import Floats, SeriesId
+from gaptop.valleys.detect import ACTIVE, Dip, DipDetector
+from gaptop.valleys.gather import decode_is_live
+from gaptop.valleys.grid import CELL, cell_of, cells, last_cell
+from gaptop.valleys.ordinary import Ordinary
+from gaptop.valleys.plateau import PlateauFinder
+from gaptop.valleys.progress import FLAT, Interval, Stall, StallDetector
+
+DEFAULT_WINDOW = 0.2
+"""Seconds; where a device's source does not state its window (NVML's were measured at 167-202 ms)."""
+
+SAME_READING = 1e-6
+MOST_CELLS = round(3600 / CELL)
+
+
+class DeviceTrack:
+    """One device: its valleys, its plateaus, its ordinary times."""
+
+    def __init__(self, source: str, label: str) -> None:
+        self.source = source
+        self.label = label
+        self.detector = DipDetector(source)
+        self.plateaus = PlateauFinder(label)
+        self.ordinary = Ordinary()
+        self.cursor: int | None = None
+
+    def describe(self, info: Source) -> None:
+        """The source was described (anew): its window may have been measured meanwhile."""
+        self.detector.window = self.plateaus.window = info.window or info.period or DEFAULT_WINDOW
+
+    def read(self, timeline: Timeline, until: float) -> tuple[int, Floats] | None:
+        """The cells from the cursor up to ``until``, with the index of the first; None where there is none."""
+        ids = timeline.ids("device.busy", self.source)
+        if not ids:
+            return None
+        if self.cursor is None:
+            steps = timeline.steps(ids[0], 0.0, until)
+            if len(steps.start) == 0:
+                return None
+            self.cursor = max(0, cell_of(float(steps.start[0])))
+        end = last_cell(until)
+        if end <= self.cursor:
+            return None
+        # Stream time may jump in a damaged file; more than the timeline remembers holds nothing to look at.
+        first, self.cursor = max(self.cursor, end - MOST_CELLS), end
+        # A reading outside 0..1 is no share; kept as it is, one of them could outweigh an hour.
+        return first, np.clip(cells(timeline.steps(ids[0], first * CELL, end * CELL), first, end), 0.0, 1.0)
+
+    def feed(self, cell: int, value: float) -> tuple[Dip | None, Dip | None]:
+        """Take one cell; returns the valley that began and the one that ended with it."""
+        before = self.detector.open
+        ended = self.detector.feed(cell, value)
+        began = self.detector.open if self.detector.open is not before else None
+        inside = self.detector.open is not None
+        self.plateaus.feed(cell, float("nan") if inside else value)
+        if not inside and value > ACTIVE:
+            self.ordinary.add(cell * CELL, (cell + 1) * CELL)
+        return began, ended
+
+
+class ProgressTrack:
+    """One server: its progress valleys and its ordinary times. ``signal`` is what progress is measured by."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.signal = "tokens.decode"
+        self.in_tokens = True
+        self.detector = StallDetector(silences=False)
+        self.ordinary = Ordinary()
+        self.cursor = 0.0
+
+    def describe(self, info: Source) -> None:
+        """Tokens that are booked only when a request ends do not show progress; steps do."""
+        self.signal = "tokens.decode" if decode_is_live(info) else "step.count"
+
+    def read(self, timeline: Timeline) -> list[Interval]:
+        """Intervals between two readings that were completed since the last call."""
+        steps = self._rates(timeline, "step.count")
+        rates = self._rates(timeline, self.signal) if self.signal != "step.count" else steps
+        self.in_tokens = bool(rates) and self.signal == "tokens.decode"
+        found = []
+        for (start, end), rate in sorted((rates or steps).items()):
+            found.append(Interval(start, end, rate, self._demand(timeline, start, end), steps.get((start, end))))
+            self.cursor = max(self.cursor, end)
+        return found
+
+    def _rates(self, timeline: Timeline, signal: str) -> dict[tuple[float, float], float]:
+        """Rates of a counter between its readings since the cursor, all its series added up."""
+        rates: dict[tuple[float, float], float] = {}
+        for item in timeline.ids(signal, self.source):
+            steps = timeline.steps(item, self.cursor, timeline.now + 1.0)
+            for start, end, rate in zip(steps.start.tolist(), steps.end.tolist(), steps.value.tolist(), strict=True):
+                if start >= self.cursor - SAME_READING:
+                    rates[start, end] = rates.get((start, end), 0.0) + rate
+        return rates
+
+    def feed(self, item: Interval) -> tuple[Stall | None, Stall | None]:
+        """Take one interval; returns the valley that began and the one that ended with it."""
+        before = self.detector.open
+        ended = self.detector.feed(item)
+        began = self.detector.open if self.detector.open is not before else None
+        level = self.detector.level or 0.0
+        if self.detector.open is None and item.rate > FLAT * level:
+            self.ordinary.add(item.start, item.end)
+        return began, ended
+
+    def _demand(self, timeline: Timeline, start: float, end: float) -> float | None:
+        ends = [self._requests(timeline, t) for t in (start, end)]
+        seen = [value for value in ends if value is not None]
+        return min(seen) if len(seen) == len(ends) else None
+
+    def _requests(self, timeline: Timeline, t: float) -> float | None:
+        """Requests running and waiting as read at ``t``; waiting counts as none where it is not told."""
+        running = _read_at(timeline, timeline.ids("sched.running", self.source), t)
+        if running is None:
+            return None
+        return running + (_read_at(timeline, timeline.ids("sched.waiting", self.source), t) or 0.0)
+
+
+def _read_at(timeline: Timeline, ids: tuple[SeriesId, ...], t: float) -> float | None:
+    """The sum of gauges as they were read at ``t``: what held from then on."""
+    found = []
+    for item in ids:
+        latest = timeline.latest(item)
+        if latest is not None and abs(latest[0] - t) <= SAME_READING:
+            found.append(latest[1])
+            continue
+        value = timeline.value_at(item, t + 2 * SAME_READING)
+        if value is not None:
+            found.append(value)
+    return sum(found) if found else None

@@ -1,0 +1,86 @@
+"""What progress is usual: the recent rates of one server, as its whole and per request, and its step rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gaptop.valleys.level import Level
+
+SPAN: Final = 0.4
+"""Seconds that a rate is taken over, at least: tokens come in lumps, and two readings may lie close together. One
+interval at the default of two readings a second is enough."""
+
+SPANS: Final = 120
+"""The usual looks back over this many active spans: about a minute."""
+
+ENOUGH: Final = 2
+HIGH: Final = 0.9
+MEDIAN: Final = 0.5
+DEMAND: Final = 0.5
+"""Fewer requests than this are none: gauges are whole numbers."""
+
+
+@dataclass(slots=True)
+class _Span:
+    end: float
+    seconds: float = 0.0
+    units: float = 0.0
+    steps: float = 0.0
+    demand: float | None = None
+
+
+class Usual:
+    """Give it the intervals of ordinary times in order; neighbours are gathered to spans before they count."""
+
+    def __init__(self) -> None:
+        self._level = Level(SPANS, HIGH)
+        self._each = Level(SPANS, HIGH)
+        self._steps = Level(SPANS, MEDIAN)
+        self._span: _Span | None = None
+
+    @property
+    def level(self) -> float | None:
+        """Units a second; None until enough was seen."""
+        return self._level.value if len(self._level) >= ENOUGH else None
+
+    @property
+    def each(self) -> float | None:
+        """Units a second of each request that runs or waits."""
+        return self._each.value
+
+    @property
+    def steps(self) -> float | None:
+        """Engine steps a second."""
+        return self._steps.value
+
+    def clear(self) -> None:
+        for level in (self._level, self._each, self._steps):
+            level.clear()
+        self._span = None
+
+    def add(self, start: float, end: float, rate: float, steps: float | None, demand: float | None) -> None:
+        """One interval between two readings; ``demand`` are the requests meanwhile, None where they were not seen."""
+        if rate <= 0.0:
+            self._span = None
+            return
+        span = self._span
+        if span is None or abs(start - span.end) > 1e-6:
+            self._span = span = _Span(start)
+        span.end = end
+        span.seconds += end - start
+        span.units += rate * (end - start)
+        span.steps += (steps or 0.0) * (end - start)
+        if demand is not None:
+            span.demand = max(demand, span.demand or 0.0)
+        if span.seconds >= SPAN - 1e-6:
+            self._count(span)
+            self._span = None
+
+    def _count(self, span: _Span) -> None:
+        rate = span.units / span.seconds
+        self._level.add(rate)
+        if span.steps:
+            self._steps.add(span.steps / span.seconds)
+        if span.demand is not None and span.demand >= DEMAND:
+            self._each.add(rate / span.demand)

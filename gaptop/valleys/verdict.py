@@ -1,0 +1,94 @@
+"""From findings to a verdict: the highest score, ties by a stated order, confidence from margin and what was unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gaptop.valleys.advice import advice
+from gaptop.valleys.causes import RULES
+from gaptop.valleys.causes.rule import LIKELY, STRONG
+from gaptop.valleys.causes.unknown import FLOOR
+from gaptop.valleys.chain import chain
+from gaptop.valleys.evidence import Evidence
+from gaptop.valleys.model import CAUSE_NAMES, Confidence, Exclusion, Finding, Segment, Verdict
+
+CLEAR: Final = 0.25
+"""A runner-up this far behind does not share the same numbers."""
+
+NARROW: Final = 0.10
+"""Closer than this the order alone decides: the verdict is a guess, and says so."""
+
+SCORE_DIGITS: Final = 3
+
+
+def judge(evidence: Evidence) -> tuple[Finding, ...]:
+    """All findings, best first; equal scores in the order of the rules."""
+    findings = [rule(evidence) for rule in RULES]
+    order = {id(finding): index for index, finding in enumerate(findings)}
+    return tuple(sorted(findings, key=lambda item: (-round(item.score, SCORE_DIGITS), order[id(item)])))
+
+
+def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool) -> Verdict:
+    """The whole argument about one stretch."""
+    findings = judge(evidence)
+    best = findings[0]
+    others = [item for item in findings[1:] if item.cause != "unknown" and item.score > 0.0]
+    runner = others[0] if others else None
+    unseen = _unseen(best, findings)
+    confidence = _confidence(best, runner, confirmed)
+    return Verdict(
+        cause=best.cause,
+        detail=best.detail,
+        confidence=confidence,
+        score=round(best.score, SCORE_DIGITS),
+        runner_up=None if runner is None else (runner.cause, round(runner.score, SCORE_DIGITS)),
+        evidence=best.facts,
+        excluded=_excluded(findings[1:]),
+        unseen=unseen,
+        advice=advice(best.cause, best.remedy, evidence.engine),
+        chain=chain(evidence, best),
+        segments=tuple(segments) or (Segment(evidence.start, evidence.end, best.cause),),
+        doubt=_doubt(best, runner) if confidence == "low" else "",
+    )
+
+
+def _confidence(best: Finding, runner: Finding | None, confirmed: bool) -> Confidence:
+    if best.cause == "unknown":
+        return "low"
+    margin = best.score - max(runner.score if runner is not None else 0.0, FLOOR)
+    if best.score >= STRONG and margin >= CLEAR and not best.unseen and confirmed:
+        return "high"
+    if best.score >= LIKELY - NARROW and margin >= NARROW:
+        return "medium"
+    return "low"
+
+
+def _doubt(best: Finding, runner: Finding | None) -> str:
+    """What made the confidence low: a score that does not reach, or a runner-up that comes too close."""
+    if best.cause == "unknown":
+        return best.unseen[0] if best.unseen else "nothing fits what was seen"
+    if runner is not None and runner.score > best.score - NARROW:
+        other = CAUSE_NAMES[runner.cause] + (f" ({runner.detail})" if runner.detail else "")
+        return f"{other} explains it nearly as well"
+    if best.unseen:
+        return best.unseen[0]
+    return best.against[0] if best.against else "it fits, and no more"
+
+
+def _excluded(findings: Sequence[Finding]) -> tuple[Exclusion, ...]:
+    """Causes that a number speaks against; one that merely was not seen is not excluded."""
+    return tuple(
+        Exclusion(item.cause, "; ".join(item.against))
+        for item in findings
+        if item.cause != "unknown" and item.against and item.score < FLOOR
+    )
+
+
+def _unseen(best: Finding, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """What the best cause could not see first, then what kept others from being judged at all."""
+    names = list(best.unseen)
+    for item in findings:
+        if item.score < FLOOR and not item.against:
+            names.extend(f"{text} ({item.cause})" for text in item.unseen if text not in names)
+    return tuple(dict.fromkeys(names))

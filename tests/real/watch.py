@@ -1,0 +1,72 @@
+"""gaptop beside a real server: ``gaptop record`` as people run it, and the report of its file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def gaptop(*arguments: str, environment: Mapping[str, str] | None = None, timeout: float = 60.0) -> Any:
+    """Run gaptop to its end; a subprocess.CompletedProcess with text output."""
+    return subprocess.run(
+        [sys.executable, "-m", "gaptop", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+@contextlib.contextmanager
+def recording(path: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Record while the body runs, with 2 s before it; ended as people end it, with ctrl+c."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gaptop", "record", "-o", str(path), *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    try:
+        time.sleep(2.0)
+        if process.poll() is not None:
+            raise RuntimeError(f"gaptop record ended at once: {process.communicate()[1]}")
+        yield
+        time.sleep(3.0)
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+
+
+def report(path: Path) -> dict[str, Any]:
+    """The JSON report of a recording."""
+    done = gaptop("report", str(path), "--json")
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    parsed = json.loads(done.stdout)
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+def between(report_: Mapping[str, Any], start: float, end: float, start_monotonic: float) -> Sequence[dict[str, Any]]:
+    """The report's valleys that lie mostly inside [start, end] (CLOCK_MONOTONIC seconds)."""
+    inside = []
+    for valley in report_["valleys"]:
+        first = valley["start_s"] + start_monotonic
+        last = (valley["end_s"] if valley["end_s"] is not None else report_["window"]["seconds"]) + start_monotonic
+        overlap = min(last, end) - max(first, start)
+        if overlap > 0 and overlap >= 0.5 * (last - first):
+            inside.append(valley)
+    return inside

@@ -1,0 +1,71 @@
+"""Which collectors a configuration gives, and that a missing module is only a health line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from gaptop.probe.assembly import plans
+from gaptop.probe.config import parse
+from gaptop_collectors.devices.cpu import CpuDevice
+from gaptop_collectors.devices.nvml import NvmlDevices
+
+SERVER = {"url": "http://127.0.0.1:8000", "engine": "vllm", "pids": [1]}
+
+
+def names(**config: Any) -> list[str]:
+    return [plan.name for plan in plans(parse(json.dumps(config)))]
+
+
+def test_without_a_server_there_are_the_devices() -> None:
+    assert names() == ["devices.nvml"]
+    assert names(gpu=False) == []
+
+
+def test_a_server() -> None:
+    assert names(servers=[SERVER]) == [
+        "devices.nvml",
+        "engines.vllm",
+        "devices.cpu",
+        "host.threads_pyspy",
+        "host.threads_proc",
+        "host.process",
+        "host.cgroup",
+    ]
+
+
+def test_what_was_turned_off_is_not_there() -> None:
+    assert names(servers=[SERVER], host=False, gpu=False) == ["engines.vllm"]
+    assert "host.threads_pyspy" not in names(servers=[SERVER], threads="off")
+    assert "host.threads_proc" in names(servers=[SERVER], threads="off")
+
+
+def test_a_device_feed_stands_in_for_the_devices() -> None:
+    found = names(servers=[SERVER], feeds=["/run/feed"], gpu=False, simulated=True)
+    assert found[0] == "devices.feed"
+    assert "devices.cpu" not in found
+
+
+def test_the_cpu_device_learns_from_nvml_who_is_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {plan.name: plan for plan in plans(parse(json.dumps({"servers": [SERVER]})))}
+    cpu, nvml = made["devices.cpu"].make(), made["devices.nvml"].make()
+    assert isinstance(cpu, CpuDevice)
+    assert isinstance(nvml, NvmlDevices)
+    assert not cpu._on_gpu(7)
+    monkeypatch.setattr(nvml, "have", lambda pid: pid == 7)
+    assert cpu._on_gpu(7)
+    assert not cpu._on_gpu(8)
+
+
+def test_making_the_plans_imports_no_collector() -> None:
+    code = (
+        "import sys; from gaptop.probe.assembly import plans; from gaptop.probe.config import parse\n"
+        f"plans(parse({json.dumps(json.dumps({'servers': [SERVER]}))}))\n"
+        "heavy = {'aiohttp', 'asyncio', 'psutil', 'pynvml', 'numpy', 'textual'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

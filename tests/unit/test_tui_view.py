@@ -1,0 +1,110 @@
+"""Zooming and panning: columns on an absolute grid, within what a screen may show."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaptop.tui import layout
+from gaptop.tui.view import LADDER, View, usual_view
+
+_STEPS = st.lists(st.sampled_from(["in", "out", "left", "right", "follow", "resize", "fit"]), max_size=30)
+
+
+@given(_STEPS, st.integers(20, 250), st.floats(0, 5000))
+def test_any_walk_keeps_the_screen_between_ten_milliseconds_and_an_hour(
+    steps: list[str], columns: int, now: float
+) -> None:
+    view = usual_view(columns, now)
+    for step in steps:
+        match step:
+            case "in" | "out":
+                view = view.zoom(1 if step == "in" else -1, (view.start + view.end) / 2, now)
+            case "left" | "right":
+                view = view.pan(-7 if step == "left" else 7, now)
+            case "follow":
+                view = view.follow(now)
+            case "resize":
+                view = view.resize(60, now).resize(columns, now)
+            case "fit":
+                view = view.fit(now / 3, now / 2)
+        assert view.span >= 0.0099
+        assert view.span - view.seconds < 3600 * 2
+        assert view.columns == columns
+        if view.following:
+            assert view.shows(now)
+            assert view.end - now <= view.seconds + 1e-6
+
+
+def test_a_following_view_moves_by_whole_columns() -> None:
+    view = usual_view(100, 30.1)
+    assert view.seconds == 0.5
+    assert view.advance(30.4) == view
+    assert view.advance(30.5).start == view.start + 0.5
+    assert view.hold().advance(99.0).start == view.start
+
+
+def test_zoom_keeps_what_is_under_the_pointer() -> None:
+    view = usual_view(100, 60.0)
+    anchor = view.time_at(view.first + 30)
+    closer = view.zoom_at(2, anchor, 60.0)
+    assert not closer.following
+    assert closer.seconds < view.seconds
+    assert closer.column_at(anchor) - closer.first == 30
+
+
+def test_zoom_of_a_live_view_stays_live() -> None:
+    view = usual_view(100, 60.0).zoom(-1, 40.0, 60.0)
+    assert view.following
+    assert view.shows(60.0)
+
+
+def test_a_fitted_range_is_all_on_screen() -> None:
+    view = usual_view(52, 100.0).fit(41.3, 48.0)
+    assert view.shows(41.3)
+    assert view.shows(48.0)
+    assert view.span < 4 * 6.7
+
+
+def test_panning_stops_at_the_newest_moment_and_near_the_start() -> None:
+    view = usual_view(100, 60.0)
+    assert view.pan(50, 60.0).right == view.right
+    back = view.pan(-100_000, 60.0)
+    assert back.shows(0.0)
+
+
+def test_the_ladder_is_sorted_and_round() -> None:
+    assert list(LADDER) == sorted(LADDER)
+    assert View(0, 100, 0, True).seconds == 0.0001
+
+
+@given(st.integers(layout.SMALLEST[1], 120), st.integers(1, 16))
+def test_rows_are_never_overdrawn(height: int, devices: int) -> None:
+    split = layout.split(height)
+    lanes = [("busy", 1)] * devices + [("power", 2)] * devices
+    lanes += [("running", 3), ("waiting", 3), ("tokens", 4), ("prompt", 5), ("kv", 6), ("engine", 7), ("valleys", 9)]
+    heights = layout.share(split.lanes, lanes, height >= layout.TALL)
+    assert sum(heights) <= split.lanes
+    assert heights[-1] == 1
+    assert 2 + 1 + split.lanes + 1 + 1 + split.detail + split.ledger + 1 == height
+
+
+def test_small_terminals_keep_busy_queue_tokens_and_valleys() -> None:
+    kinds = ["busy", "power", "running", "waiting", "tokens", "prompt", "kv", "engine", "front end", "valleys"]
+    digits = [1, 2, 3, 3, 4, 5, 6, 7, 8, 9]
+    heights = dict(
+        zip(kinds, layout.share(layout.split(24).lanes, list(zip(kinds, digits, strict=True)), False), strict=True)
+    )
+    assert all(heights[kind] >= 1 for kind in ("busy", "running", "waiting", "tokens", "valleys"))
+    assert heights["power"] == heights["prompt"] == 0
+    wanted = layout.share(layout.split(24).lanes, list(zip(kinds, digits, strict=True)), False, frozenset({5}))
+    assert wanted[5] == 1
+
+
+def test_widths_add_up() -> None:
+    for width in (60, 80, 99, 100, 120, 200):
+        widths = layout.widths(width)
+        assert widths.gutter + widths.cells + 1 + widths.value == width
+    assert layout.too_small(59, 40)
+    assert layout.too_small(80, 15)
+    assert not layout.too_small(*layout.SMALLEST)

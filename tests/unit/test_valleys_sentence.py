@@ -1,0 +1,71 @@
+"""The sentence that is always on screen."""
+
+from __future__ import annotations
+
+from gaptop.recording.lines import Line, Tick
+from gaptop.timeline.timeline import Timeline
+from gaptop.valleys.analyst import Analyst
+
+from .valley_server import quiet_between, server, stopped_progress
+from .valley_streams import API, METRICS, Stream, analyse, classify, stairs
+
+
+def said(stream: Stream) -> str:
+    return analyse(stream.lines())[1].sentence
+
+
+def test_busy_device_without_a_valley() -> None:
+    assert said(Stream(10).device(stairs((0, 0.98)))) == "no valley yet: device busy 98% over 10 s"
+
+
+def test_device_that_never_worked() -> None:
+    assert said(Stream(10).device(stairs((0, 0.0)))).startswith("no valley yet: the device has not worked")
+
+
+def test_server_without_a_device() -> None:
+    assert said(Stream(10).metrics(server())) == "no valley yet: no device seen, 800 decode tokens a second"
+
+
+def test_unproved_cause_says_what_was_not_seen_and_how_to_see_it() -> None:
+    stream = Stream(22).device(quiet_between(1.0)).metrics(server(**stopped_progress()))
+    sentence = said(stream)
+    assert sentence.startswith("no cause proved for the last valley, 3.0 s")
+    assert sentence.endswith("threads not seen; run `sudo gaptop record -o - | gaptop open -`")
+
+
+def test_a_server_without_python_is_not_sent_for_more_rights() -> None:
+    stream = Stream(22).device(quiet_between(1.0)).metrics(server(**stopped_progress()))
+    stream.health(0.5, "host.threads_pyspy", "absent", "No process of this server is Python.")
+    sentence = said(stream)
+    assert sentence.startswith("no cause proved for the last valley")
+    assert "sudo" not in sentence
+
+
+def test_open_valley_is_told_while_it_lasts_and_after_it() -> None:
+    stream = Stream(22).device(quiet_between(1.0)).stacks(API, "api", lambda t: "idle")
+    stream.metrics(server(sched__running=quiet_between(8), **stopped_progress()))
+    timeline, sentences = Timeline(classify), {}
+    analyst = Analyst(timeline)
+    line: Line
+    for line in stream.lines():
+        timeline.apply(line)
+        if analyst.apply(line) is not None and isinstance(line, Tick):
+            sentences[line.t] = analyst.assessment.sentence
+    assert "device busy 100%" in sentences[12.0]
+    assert sentences[14.0].startswith("valley now, for 2.0 s: no demand, queue empty")
+    assert "provisional" in sentences[14.0]
+    assert sentences[22.0] == "last valley, 3.0 s: no demand, queue empty (high): running 0; not a fault"
+
+
+def test_a_server_that_no_longer_answers_comes_first() -> None:
+    stream = Stream(22).device(quiet_between(1.0)).metrics(server(**stopped_progress()))
+    stream.health(21.9, METRICS, "failing", "Nothing listens at this address any more.")
+    timeline = Timeline(classify)
+    analyst = Analyst(timeline)
+    for line in stream.lines():
+        timeline.apply(line)
+        analyst.apply(line)
+    assert analyst.assessment.sentence.startswith("no reading of the server for ")
+    assert analyst.assessment.sentence.endswith("Nothing listens at this address any more.")
+    # A recording that ends so still tells of its valleys.
+    assert "valley" in analyst.finish().sentence
