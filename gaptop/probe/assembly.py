@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gaptop.probe.config import ProbeConfig, WatchedServer
 from gaptop.probe.runner import Plan
@@ -16,12 +16,15 @@ from gaptop_collectors.target import HttpOptions, Processes, Server, ServerProce
 if TYPE_CHECKING:
     from gaptop_collectors.devices.nvml import NvmlDevices
 
+_NVML_PATIENCE: Final = 3.0
+"""Seconds that the CPU device waits to hear who is on the GPUs: a server there is not to be shown as a CPU at first."""
+
 
 def plans(config: ProbeConfig) -> Sequence[Plan]:
     """The plans for a configuration, the device first. Never raises for what the host lacks."""
     http = HttpOptions(headers=config.headers, ca_file=config.ca, insecure=config.insecure)
     trees = [_Tree(server) for server in config.servers]
-    every, gpus = _Every(trees) if trees else None, _Gpus()
+    every, gpus = _Every(trees) if trees else None, _Gpus(config.gpu)
     made = [Plan("devices.feed", _feed(path)) for path in config.feeds]
     if config.gpu:
         made.append(Plan("devices.nvml", lambda: _nvml(every, gpus)))
@@ -103,8 +106,11 @@ class _Every:
 class _Gpus:
     """What NVML has seen so far of who is on a GPU, for the collector of the other kind of device."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: bool) -> None:
         self.seen: NvmlDevices | None = None
+        self.looked = threading.Event()
+        if not asked:
+            self.looked.set()
 
     def have(self, pid: int) -> bool:
         seen = self.seen
@@ -121,9 +127,12 @@ def _feed(path: str) -> Callable[[], Collector]:
 
 
 def _nvml(processes: Processes | None, gpus: _Gpus) -> Collector:
-    from gaptop_collectors.devices.nvml import NvmlDevices
-
-    gpus.seen = NvmlDevices(processes)
+    try:
+        from gaptop_collectors.devices.nvml import NvmlDevices
+    except ImportError:
+        gpus.looked.set()
+        raise
+    gpus.seen = NvmlDevices(processes, gpus.looked.set)
     return gpus.seen
 
 
@@ -136,6 +145,7 @@ def _engine(tree: _Tree, http: HttpOptions, host: bool) -> Collector:
 def _cpu(tree: _Tree, gpus: _Gpus) -> Collector:
     from gaptop_collectors.devices.cpu import CpuDevice
 
+    gpus.looked.wait(_NVML_PATIENCE)
     return CpuDevice(tree.tree(), on_gpu=gpus.have)
 
 

@@ -131,7 +131,7 @@ def test_engine_threads_show_activities(watched_vllm: Watched) -> None:
     resting = timeline.shares(
         main, silence.start + 1 - watched_vllm.start_monotonic, silence.end - watched_vllm.start_monotonic
     )
-    assert resting.get("idle", 0.0) > 0.8 * sum(resting.values())
+    assert resting.get("await_requests", 0.0) > 0.8 * sum(resting.values())
 
 
 def test_the_engine_shows_as_a_gpu_through_the_real_binding(watched_vllm: Watched) -> None:

@@ -169,6 +169,7 @@ def test_doctor_and_the_log(tmp_path: Path) -> None:
         "cores": 1,
         "user": "u",
         "libraries": {},
+        "stacks": EVIL,
         "terminal": {"TERM": "xterm", "encoding": "utf-8"},
         "paths": {"log": str(log), "no_log": None},
         "server": {"url": "http://h", "engine": "vllm", "version": None, "model": EVIL},

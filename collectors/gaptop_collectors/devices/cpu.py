@@ -155,7 +155,7 @@ class CpuDevice:
         self._gpu_at = time.monotonic() + GPU_AGAIN_S
         if any(self._on_gpu(process.pid) for process in self._servers):
             raise CollectorError("", state="ended")
-        if not any((self._dev / name).exists() for name in ("nvidiactl", "nvidia0", "kfd")):
+        if not any((self._dev / name).exists() for name in ("nvidiactl", "nvidia0", "kfd", "dxg", "nvmap")):
             return
         for process in self._servers:
             opened = opens_gpu(process.pid, self._proc)

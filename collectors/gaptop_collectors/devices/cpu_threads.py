@@ -68,7 +68,7 @@ def threads_of(pid: int, proc: Path = PROC) -> set[int]:
 
 
 def opens_gpu(pid: int, proc: Path = PROC) -> bool | None:
-    """Whether the process has a GPU's device file open (NVIDIA or AMD); None: this user may not look."""
+    """Whether the process has a GPU's device file open (NVIDIA, AMD, WSL2, Jetson); None: this user may not look."""
     folder = proc / str(pid) / "fd"
     try:
         names = os.listdir(folder)
@@ -78,6 +78,6 @@ def opens_gpu(pid: int, proc: Path = PROC) -> bool | None:
         return False
     for name in names:
         with contextlib.suppress(OSError):
-            if os.readlink(folder / name).startswith(("/dev/nvidia", "/dev/kfd")):
+            if os.readlink(folder / name).startswith(("/dev/nvidia", "/dev/kfd", "/dev/dxg", "/dev/nvmap")):
                 return True
     return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from gaptop_collectors.collector import CollectorError, Message, Note
@@ -30,8 +30,10 @@ class NvmlDevices:
     name = NAME
     deadline = 1.0
 
-    def __init__(self, processes: Processes | None) -> None:
+    def __init__(self, processes: Processes | None, looked: Callable[[], None] = lambda: None) -> None:
+        """``looked`` is called once it is known who is on the GPUs, or that this cannot be known."""
         self.period = DRAIN_S
+        self._looked = looked
         self._processes = processes
         self._nvml: ModuleType | None = None
         self._calls: Calls | None = None
@@ -40,6 +42,13 @@ class NvmlDevices:
         self._reached: dict[str, int] = {}
 
     def open(self) -> Sequence[Message]:
+        try:
+            return self._open()
+        except CollectorError:
+            self._looked()
+            raise
+
+    def _open(self) -> Sequence[Message]:
         nvml = nvml_calls.load()
         count = nvml_calls.start(nvml)
         self._nvml = nvml
@@ -76,6 +85,7 @@ class NvmlDevices:
         messages: list[Message] = []
         for device in self._devices:
             messages += device.sample(closer)
+        self._looked()
         self.period = min([DRAIN_S, *(device.period for device in self._devices), *([CLOSER_S] if closer else [])])
         return [*messages, *self._calls.notes()]
 
