@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 EntityKind = Literal["device", "server", "process", "host"]
 State = Literal["starting", "ok", "late", "failing", "absent", "refused", "backoff", "ended"]
+Rounding = Literal["nearest", "down", "percent", ""]
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 
@@ -41,7 +42,8 @@ class SourceInfo:
     ``source`` is stable over restarts of the collector (``nvml/GPU-…``, ``metrics/http://127.0.0.1:8000``).
     ``entity`` describes the thing; by kind it has the keys
 
-    * device: ``uuid, name, kind2`` (``gpu`` or ``cpu``), ``index, pids`` (server pids seen on it, or null = unknown)
+    * device: ``uuid, name, kind2`` (``gpu`` or ``cpu``), ``index, pids`` (server pids seen on it, or null = unknown);
+      a MIG slice also ``parent`` (its GPU's uuid) and ``slice`` (profile, such as ``1g.10gb``)
     * server: ``url, engine, version, model, pids``; vLLM also ``engines`` (scheduler processes, null = unknown) and
       ``several_api_servers`` (then each of them counts every step)
     * process: ``pid, role`` (``api | engine | worker | server | other``), ``name, critical_tid``,
@@ -50,6 +52,11 @@ class SourceInfo:
 
     ``signals`` are the signal names it delivers, ``unsupported`` maps the ones it cannot deliver to the reason.
     ``window`` and ``lag`` (seconds): a *window* reading at t covers (t - lag - window, t - lag].
+    ``window_by_signal`` (seconds) names the window signals whose window is another than the source's. ``jitter``
+    (seconds) is the spread of the measured window. ``rounding`` says how readings of ``device.busy`` were made whole
+    per cents: to the ``nearest``, ``down``, ``percent`` (whole, but not known which way), or "" (not rounded).
+    ``clock`` names the clock domain of the source's own stamps (``epoch, boot, monotonic, anchored``; "" where it has
+    none).
     ``error`` (seconds) bounds the mapping of its clock onto ours. ``refresh`` says when values can move
     (``step``, ``scrape``, ``window``, ``finish`` …), per signal where it differs from the source's own rule.
     ``period_by_signal`` (seconds) names the signals that are read more rarely than the source's own ``period``.
@@ -70,6 +77,10 @@ class SourceInfo:
     refresh: str = "window"
     refresh_by_signal: Mapping[str, str] = field(default_factory=dict)
     period_by_signal: Mapping[str, float] = field(default_factory=dict)
+    window_by_signal: Mapping[str, float] = field(default_factory=dict)
+    jitter: float = 0.0
+    rounding: Rounding = ""
+    clock: str = ""
     paused: bool = False
     says: str = ""
 

@@ -33,7 +33,10 @@ class Signal:
 _TABLE: Final = (
     # The device, as its driver (or, for a CPU server, the kernel) reports it.
     Signal("device.busy", "ratio", "window", "share of the window in which at least one kernel ran (duty cycle)"),
+    Signal("device.graphics_active", "ratio", "window", "share of time the compute engine was busy (GPM or DCGM)"),
     Signal("device.sm_active", "ratio", "window", "share of SM cycles with work (GPM or DCGM)"),
+    Signal("device.tensor_active", "ratio", "window", "share of cycles a tensor pipe was active (GPM or DCGM)"),
+    Signal("device.dram_active", "ratio", "window", "share of cycles device memory was read or written (GPM or DCGM)"),
     Signal("device.memory_busy", "ratio", "window", "share of the window in which device memory was read or written"),
     Signal("device.power", "watts", "gauge", "board power, as instantaneous as the driver offers"),
     Signal("device.power_average", "watts", "gauge", "board power averaged by the driver over about one second"),
@@ -46,11 +49,15 @@ _TABLE: Final = (
     Signal("device.limit_seconds", "seconds", "counter", "time a clocks-event reason was active; label reason"),
     Signal("device.pcie_rx", "bytes", "counter", "bytes received over PCIe"),
     Signal("device.pcie_tx", "bytes", "counter", "bytes sent over PCIe"),
+    Signal("device.nvlink_rx", "bytes", "counter", "bytes received over all NVLinks"),
+    Signal("device.nvlink_tx", "bytes", "counter", "bytes sent over all NVLinks"),
     Signal("device.memory_used", "bytes", "gauge", "device memory in use"),
     Signal("device.memory_total", "bytes", "gauge", "device memory"),
     Signal(
         "device.foreign_processes", "processes", "gauge", "processes on the device that are not the watched server's"
     ),
+    Signal("device.own_calls", "seconds", "counter", "time that gaptop's own calls to this device's driver took"),
+    Signal("device.own_latency", "seconds", "gauge", "time the driver says one asked field took to update"),
     # The engine's scheduler.
     Signal("sched.running", "requests", "gauge", "requests in the running batch"),
     Signal("sched.waiting", "requests", "gauge", "requests the scheduler knows of and does not run"),

@@ -76,6 +76,10 @@ class Translator:
             refresh=info.refresh,
             refresh_by_signal=dict(info.refresh_by_signal),
             period_by_signal=dict(info.period_by_signal),
+            window_by_signal=dict(info.window_by_signal),
+            jitter=info.jitter,
+            rounding=info.rounding,
+            clock=info.clock,
             paused=info.paused,
             says=info.says,
         )

@@ -57,6 +57,10 @@ class Source:
     refresh: str = "window"
     refresh_by_signal: Mapping[str, str] = field(default_factory=dict)
     period_by_signal: Mapping[str, float] = field(default_factory=dict)
+    window_by_signal: Mapping[str, float] = field(default_factory=dict)
+    jitter: float = 0.0
+    rounding: str = ""
+    clock: str = ""
     paused: bool = False
     says: str = ""
 

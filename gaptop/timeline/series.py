@@ -111,7 +111,7 @@ class Series(ABC):
     def _appear(self, t: int) -> None:
         """Where the history begins, given its first reading: with the source where that reading came late."""
         source = self.source
-        late = t - source.first > source.hold(self._signal) + source.window + source.lag
+        late = t - source.first > source.hold(self._signal) + source.window(self._signal) + source.lag
         self._begin = source.first if late and not self._labelled else max(source.first, t)
 
     def _lay(self, start: int, end: int, value: float) -> None:
@@ -210,12 +210,13 @@ class Window(Series):
         self.newest = t, value
         source = self.source
         end = t - source.lag
-        start = end - source.window
+        window = source.window(self._signal)
+        start = end - window
         if self._to is None:
             self._appear(start)
         elif end <= self._to:
             return
-        elif start < self._to or end - self._to <= _BRIDGE * source.window:
+        elif start < self._to or end - self._to <= _BRIDGE * window:
             start = self._to
         self._to = end
         if self._gaps.last > start:
@@ -227,9 +228,10 @@ class Window(Series):
         if self._to is None:
             return self.source.frontier
         reached = self.source.frontier - self.source.lag
-        if reached - self._to <= _BRIDGE * self.source.window:
+        window = self.source.window(self._signal)
+        if reached - self._to <= _BRIDGE * window:
             return self._to
-        return max(self._to, reached - self.source.window)
+        return max(self._to, reached - window)
 
     def _kept(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         return self._gaps.outside(start, end)

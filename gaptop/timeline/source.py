@@ -44,12 +44,17 @@ class SourceState:
         period = _period(info.period)
         self._hold = round(period * HOLD)
         self._holds = {name: round(_period(each) * HOLD) for name, each in info.period_by_signal.items()}
-        self.window = max(1, min(nearest(info.window), _LONGEST) if info.window else period)
+        self._window = max(1, min(nearest(info.window), _LONGEST) if info.window else period)
+        self._windows = {name: max(1, min(nearest(each), _LONGEST)) for name, each in info.window_by_signal.items()}
         self.lag = min(max(nearest(info.lag), -_LONGEST), _LONGEST)
 
     def hold(self, signal: str) -> int:
         """How long a gauge's reading is good for."""
         return self._holds.get(signal, self._hold)
+
+    def window(self, signal: str) -> int:
+        """The length of the interval that a window reading describes."""
+        return self._windows.get(signal, self._window)
 
     @property
     def frontier(self) -> int:
