@@ -137,14 +137,19 @@ def watched_llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]
 
 
 async def long_prompts(client: Client, prompt_tokens: int) -> None:
-    """Three decoding clients, and twice a long prompt among them."""
+    """Three decoding clients, and twice, for some seconds, one long prompt after the other among them.
+
+    By the clock and not by number: how long a prefill takes differs by an order of magnitude between machines.
+    """
 
     async def intruder() -> None:
         for _ in range(2):
-            await asyncio.sleep(2.0)
-            await client.one(prompt_tokens, 2)
+            await asyncio.sleep(2.5)
+            end = time.monotonic() + 3.0
+            while time.monotonic() < end:
+                await client.one(prompt_tokens, 2)
 
-    await asyncio.gather(client.closed_loop(3, 9, 32, 300), intruder())
+    await asyncio.gather(client.closed_loop(3, 12, 32, 300), intruder())
 
 
 def warm_up(url: str, engine: str) -> None:

@@ -32,6 +32,8 @@ class Drive:
     finished: int = 0
     failed: int = 0
     tokens: int = 0
+    seconds: list[float] = field(default_factory=list)
+    """From first to last token of each finished request."""
 
     def phase(self, name: str) -> Phase:
         return next(phase for phase in self.phases if phase.name == name)
@@ -58,12 +60,15 @@ class Client:
         if self.drive.sent > MAX_REQUESTS:
             raise RuntimeError("more requests than a test may send")
         path, body = self._body(prompt_tokens, output_tokens)
+        first = 0.0
         try:
             async with self._session.post(self._url + path, json=body) as answer:
                 answer.raise_for_status()
                 async for _ in _events(answer):
+                    first = first or time.monotonic()
                     self.drive.tokens += 1
             self.drive.finished += 1
+            self.drive.seconds.append(time.monotonic() - first)
         except (aiohttp.ClientError, TimeoutError):
             self.drive.failed += 1
 

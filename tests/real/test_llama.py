@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from gaptop.recording.lines import Source
+from gaptop.recording.lines import Batch, Source
 from gaptop.recording.reader import open_stream
 from tests.real import servers
 from tests.real.conftest import Watched, installed, quiet
@@ -76,6 +77,12 @@ def test_python_stacks_are_named_as_out_of_reach(watched_llama: Watched) -> None
     assert "/proc" in health["says"]
 
 
+def longest_gap(path: Path, key: str) -> float:
+    """Most seconds between two readings of a series."""
+    times = [t for line in open_stream(path) if isinstance(line, Batch) and key in line.values for t in line.t]
+    return max(later - earlier for earlier, later in pairwise(times))
+
+
 async def test_slots_serve_where_metrics_are_off(tmp_path: Path) -> None:
     installed(servers.LLAMA)
     with servers.llama(tmp_path) as server:
@@ -88,7 +95,11 @@ async def test_slots_serve_where_metrics_are_off(tmp_path: Path) -> None:
         with recording(path, server.url):
             seen = await drive(server.url, "llamacpp", script, limit=60)
     decoded = series(path, "tokens.decode")
-    assert decoded[-1] - decoded[0] == pytest.approx(seen.tokens, rel=0.1)
+    counted = decoded[-1] - decoded[0]
+    # A slot forgets its request when the next one takes it: what came after the last look is never seen, and that is
+    # at most one gap between two looks of each request, at the fastest that any slot went.
+    fastest = 60 / min(seen.seconds)
+    assert seen.tokens - seen.finished * fastest * longest_gap(path, "tokens.decode") <= counted <= seen.tokens
     assert not series(path, "sched.waiting")
     (engine,) = {
         line.id: line for line in open_stream(path) if isinstance(line, Source) and line.kind == "server"

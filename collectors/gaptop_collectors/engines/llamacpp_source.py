@@ -76,8 +76,9 @@ def describe(
 def _says(known: Known) -> str:
     if not known.has_metrics:
         return (
-            "llama-server runs without --metrics, so waiting requests and its step count are not visible, and requests "
-            "that begin and end between two looks are not counted; restart it with --metrics to see them."
+            "llama-server runs without --metrics, so waiting requests and its step count are not visible, and tokens "
+            "are a lower bound (a slot forgets a request's last ones when the next request takes it); restart it with "
+            "--metrics to see them."
         )
     if not known.has_slots:
         return (
