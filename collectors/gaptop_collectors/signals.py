@@ -38,6 +38,7 @@ _TABLE: Final = (
     Signal("device.tensor_active", "ratio", "window", "share of cycles a tensor pipe was active (GPM or DCGM)"),
     Signal("device.dram_active", "ratio", "window", "share of cycles device memory was read or written (GPM or DCGM)"),
     Signal("device.memory_busy", "ratio", "window", "share of the window in which device memory was read or written"),
+    Signal("device.spinning", "ratio", "window", "share of a CPU device's window shown to be busy-waiting"),
     Signal("device.power", "watts", "gauge", "board power, as instantaneous as the driver offers"),
     Signal("device.power_average", "watts", "gauge", "board power averaged by the driver over about one second"),
     Signal("device.power_limit", "watts", "gauge", "enforced power limit"),

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,9 +18,13 @@ from gaptop.cli.exits import Exit, Stop
 from gaptop.cli.target import Target, choose, probe_config, target_options
 from gaptop.recording.printable import printable
 
+if TYPE_CHECKING:
+    from gaptop.recording.lines import Source
+
 _LOOK_SECONDS: Final = 4.0
 _LIBRARIES: Final = ("textual", "nvidia-ml-py", "py-spy", "psutil", "aiohttp", "numpy", "prometheus-client")
 _LOG_LINES: Final = 40
+_OWN_CALLS: Final = "device.own_calls"
 
 
 @click.command(short_help="Tell what can be measured here, and how to get the rest.")
@@ -45,7 +49,7 @@ def examine(target: Target) -> dict[str, Any]:
     """Run the real probe for a few seconds and report the state of every source, besides facts about this host."""
     from gaptop.cli.paths import activities_file, log_path, no_log, state_dir
     from gaptop.cli.probe_lines import LiveLines, decoded
-    from gaptop.recording.lines import Health
+    from gaptop.recording.lines import Batch, Health, Source
 
     server, server_says = None, ""
     try:
@@ -53,6 +57,8 @@ def examine(target: Target) -> dict[str, Any]:
     except Stop as stop:
         server_says = stop.format_message()
     sources: dict[str, Health] = {}
+    devices: dict[str, Source] = {}
+    own_calls: dict[str, _Share] = {}
     with LiveLines(probe_config(target, server)) as lines:
         end = time.monotonic() + _LOOK_SECONDS
         while (left := end - time.monotonic()) > 0:
@@ -60,6 +66,10 @@ def examine(target: Target) -> dict[str, Any]:
             line = decoded(raw) if raw is not None else None
             if isinstance(line, Health):
                 sources[line.src] = line
+            elif isinstance(line, Source) and line.kind == "device":
+                devices[line.id] = line
+            elif isinstance(line, Batch) and (column := line.values.get(_OWN_CALLS)):
+                own_calls.setdefault(line.src, _Share()).add(line.t[-1], column[-1])
     for name in [src for src, health in sources.items() if src == health.collector and health.state == "ended"]:
         del sources[name]  # it has only given way to its sources
     return {
@@ -93,6 +103,40 @@ def examine(target: Target) -> dict[str, Any]:
             {"source": health.src, "collector": health.collector, "state": health.state, "says": health.says}
             for health in sorted(sources.values(), key=lambda health: health.src)
         ],
+        "devices": [_device(info, own_calls.get(src, _Share()).share) for src, info in sorted(devices.items())],
+    }
+
+
+class _Share:
+    """The share of the time by which a counter of seconds rises; None until it was read twice."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self.share: float | None = None
+
+    def add(self, time: float, seconds: float | None) -> None:
+        if seconds is None:
+            return
+        if self._first is None:
+            self._first = (time, seconds)
+        elif time > self._first[0]:
+            self.share = round((seconds - self._first[1]) / (time - self._first[0]), 6)
+
+
+def _device(info: Source, own_calls: float | None) -> dict[str, Any]:
+    """How finely a device is seen; ``pids`` null: it is not known which of the server's processes use it."""
+    from gaptop.tui.seen import missing, window_of
+
+    return {
+        "source": info.id,
+        **{key: info.entity.get(key) for key in ("uuid", "name", "index", "parent", "slice", "pids")},
+        "window_seconds": window_of(info),
+        "window_measured": info.window_measured,
+        "jitter_seconds": info.jitter,
+        "rounding": info.rounding or None,
+        "clock": info.clock or None,
+        "own_calls": own_calls,
+        "missing": missing(info),
     }
 
 
@@ -141,12 +185,18 @@ def _text(findings: dict[str, Any], *, with_log: bool) -> str:
         lines.append("server     " + " ".join(printable(part) for part in parts if part))
     if findings["server_says"]:
         lines.append("server     " + printable(findings["server_says"]))
+    devices = findings.get("devices", ())
+    lacks = {device["source"]: device["missing"] for device in devices}
+    costs = {device["source"]: device["own_calls"] for device in devices}
     lines.append("sources")
     for source in findings["sources"]:
         mark = {"ok": "ok  ", "starting": "... "}.get(source["state"], "--  ")
         lines.append(f"  {mark}{printable(source['source'])}: {source['state']}")
         if source["says"]:
             lines.append(f"      {printable(source['says'])}")
+        if (share := costs.get(source["source"])) is not None:
+            lines.append(f"      gaptop's own calls to its driver take {share:.2%} of the time")
+        lines += [f"      N/A {printable(text)}" for text in lacks.get(source["source"], ())]
     if not findings["sources"]:
         lines.append("  none: the measuring process did not answer; see the log.")
     if with_log:

@@ -28,6 +28,12 @@ def state_dir() -> Path:
         return Path("/tmp")
 
 
+def kept_dir() -> Path | None:
+    """For what the probe has learnt of this machine; None where the user has no folder of their own: what stands in the
+    temporary one, anybody may have put there."""
+    return _own_folder()[0]
+
+
 def log_path() -> Path | None:
     """The log file; None where none can be written, and :func:`no_log` says why."""
     return _log()[0]

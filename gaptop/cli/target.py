@@ -13,13 +13,17 @@ import click
 from click.core import ParameterSource
 
 from gaptop.cli.exits import Exit, Stop, tell
-from gaptop.cli.paths import log_path
+from gaptop.cli.paths import kept_dir, log_path
 
 if TYPE_CHECKING:
     from gaptop_collectors.target import HttpOptions, Server
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _SECRET_WORDS: Final = ("auth", "token", "key", "cookie", "secret", "password")
+_DCGM_IN_ARGV: Final = (
+    "the user and password of --dcgm stand in a command line, which every user of this host can read; give the URL in "
+    "the environment variable GAPTOP_DCGM."
+)
 _IN_ARGV: Final = (
     "the URL's user and password stand in a command line, which every user of this host can read; put them into a file "
     "(--token-file FILE, --header Authorization=@FILE) or give the URL in the environment variable GAPTOP_URL."
@@ -28,7 +32,8 @@ _IN_ARGV: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the user asked for. ``headers`` are secrets; they travel to the probe on its standard input only."""
+    """What the user asked for. ``headers`` are secrets; they travel to the probe on its standard input only, as does a
+    user and password in one of the addresses ``dcgm``. The headers are the server's: no exporter gets them."""
 
     address: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -37,6 +42,7 @@ class Target:
     threads: str = "auto"
     gpu: bool = True
     host: bool = True
+    dcgm: tuple[str, ...] = ()
 
     def http(self) -> HttpOptions:
         from gaptop_collectors.target import HttpOptions
@@ -56,6 +62,7 @@ def target_options(command: _Command) -> _Command:
         typed = click.get_current_context().get_parameter_source("address") is ParameterSource.COMMANDLINE
         if credentials and typed:
             tell(_IN_ARGV)
+        exporters = _exporters(options.pop("dcgm"))
         target = Target(
             address=address,
             headers={**credentials, **headers},
@@ -64,6 +71,7 @@ def target_options(command: _Command) -> _Command:
             threads=options.pop("threads"),
             gpu=not options.pop("no_gpu"),
             host=not options.pop("no_host"),
+            dcgm=exporters,
         )
         return command(*args, target=target, **options)
 
@@ -83,6 +91,14 @@ def target_options(command: _Command) -> _Command:
                 metavar="FILE",
                 envvar="GAPTOP_TOKEN_FILE",
                 help="File with the bearer token of the server's endpoint.",
+            ),
+            click.option(
+                "--dcgm",
+                multiple=True,
+                metavar="URL",
+                envvar="GAPTOP_DCGM",
+                help="Take GPUs that NVML does not show here from this dcgm-exporter (port 9400 unless given). "
+                "Repeatable.",
             ),
             click.option("--ca", metavar="FILE", envvar="GAPTOP_CA", help="CA certificate of an https endpoint."),
             click.option("--insecure", is_flag=True, help="Do not check the certificate of an https endpoint."),
@@ -112,6 +128,26 @@ def _address(text: str | None) -> tuple[str | None, dict[str, str]]:
         return split_address(text)
     except BadAddress as error:
         raise click.BadParameter(str(error), param_hint="URL") from None
+
+
+def _exporters(texts: Sequence[str]) -> tuple[str, ...]:
+    """The addresses as given, each base URL once. Warns of a password that was typed out."""
+    from gaptop_collectors.devices.dcgm_address import exporter_address
+    from gaptop_collectors.engines.address import BadAddress
+
+    found: dict[str, str] = {}
+    secret = False
+    for text in texts:
+        try:
+            base, credentials = exporter_address(text)
+        except BadAddress as error:
+            raise click.BadParameter(str(error), param_hint="--dcgm") from None
+        found.setdefault(base, text)
+        secret = secret or bool(credentials)
+    typed = click.get_current_context().get_parameter_source("dcgm") is ParameterSource.COMMANDLINE
+    if secret and typed:
+        tell(_DCGM_IN_ARGV)
+    return tuple(found.values())
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -191,7 +227,7 @@ def _with_gpus(servers: list[Server], http: HttpOptions) -> list[Server]:
 def probe_config(target: Target, server: Server | None, *, duration: float | None = None) -> dict[str, Any]:
     """The probe's configuration for one server (or none: the devices and the host alone)."""
     servers = []
-    log = log_path()
+    log, kept = log_path(), kept_dir()
     if server is not None:
         servers.append(
             {
@@ -209,10 +245,12 @@ def probe_config(target: Target, server: Server | None, *, duration: float | Non
         "ca": target.ca_file,
         "insecure": target.insecure,
         "feeds": [],
+        "dcgm": list(target.dcgm),
         "simulated": False,
         "threads": target.threads,
         "gpu": target.gpu,
         "host": target.host,
         "log": None if log is None else str(log),
+        "state": None if kept is None else str(kept),
         "duration": duration,
     }

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gaptop.probe.config import ProbeConfig, WatchedServer
 from gaptop.probe.runner import Plan
+from gaptop.probe.tellers import Tellers
 from gaptop.probe.told import ToldProcesses, told
-from gaptop_collectors.collector import Collector
+from gaptop_collectors.collector import Collector, Message
 from gaptop_collectors.target import HttpOptions, Processes, Server, ServerProcess
 
 if TYPE_CHECKING:
@@ -27,7 +30,10 @@ def plans(config: ProbeConfig) -> Sequence[Plan]:
     every, gpus = _Every(trees) if trees else None, _Gpus(config.gpu)
     made = [Plan("devices.feed", _feed(path)) for path in config.feeds]
     if config.gpu:
-        made.append(Plan("devices.nvml", lambda: _nvml(every, gpus)))
+        made.append(Plan("devices.nvml", lambda: _nvml(every, gpus, config.state)))
+    for number, address in enumerate(config.dcgm, 1):
+        name = "devices.dcgm" if number == 1 else f"devices.dcgm:{number}"
+        made.append(Plan(name, _dcgm(address, replace(http, headers={}), gpus)))
     for tree in trees:
         made.extend(_for_server(config, tree, http, gpus))
     return made
@@ -109,6 +115,7 @@ class _Gpus:
     def __init__(self, asked: bool) -> None:
         self.seen: NvmlDevices | None = None
         self.looked = threading.Event()
+        self.tellers = Tellers()
         if not asked:
             self.looked.set()
 
@@ -126,14 +133,35 @@ def _feed(path: str) -> Callable[[], Collector]:
     return make
 
 
-def _nvml(processes: Processes | None, gpus: _Gpus) -> Collector:
+def _nvml(processes: Processes | None, gpus: _Gpus, state: str | None) -> Collector:
     try:
         from gaptop_collectors.devices.nvml import NvmlDevices
     except ImportError:
         gpus.looked.set()
         raise
-    gpus.seen = NvmlDevices(processes, gpus.looked.set)
+
+    class Heard(NvmlDevices):
+        # What it delivers is not taken from an exporter as well.
+        def open(self) -> Sequence[Message]:
+            return gpus.tellers.hear(super().open())
+
+        def sample(self) -> Sequence[Message]:
+            return gpus.tellers.hear(super().sample())
+
+    gpus.seen = Heard(processes, gpus.looked.set, None if state is None else Path(state))
     return gpus.seen
+
+
+def _dcgm(address: str, http: HttpOptions, gpus: _Gpus) -> Callable[[], Collector]:
+    def make() -> Collector:
+        from gaptop_collectors.devices.dcgm import DcgmExporter
+
+        gpus.looked.wait(_NVML_PATIENCE)
+        exporter = DcgmExporter(address, http, lambda uuid, parent: gpus.tellers.told_by(address, uuid, parent))
+        gpus.tellers.exporters[address] = exporter
+        return exporter
+
+    return make
 
 
 def _engine(tree: _Tree, http: HttpOptions, host: bool) -> Collector:

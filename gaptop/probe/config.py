@@ -34,7 +34,9 @@ class WatchedServer:
 @dataclass(frozen=True, slots=True)
 class ProbeConfig:
     """``origin_ns`` (monotonic) is the stream's time zero, null: now. ``restart``: the header was already written by a
-    probe before. ``log`` is where the caller sends our standard error, for sentences that refer to it."""
+    probe before. ``log`` is where the caller sends our standard error, for sentences that refer to it. ``state`` is the
+    folder where a collector may keep what it has learnt of this machine for the next run; null: nowhere. ``dcgm`` are
+    addresses of dcgm-exporters; one may hold a user and password, and none of ``headers`` is sent there."""
 
     origin_ns: int | None = None
     restart: bool = False
@@ -44,12 +46,14 @@ class ProbeConfig:
     ca: str | None = None
     insecure: bool = False
     feeds: tuple[str, ...] = ()
+    dcgm: tuple[str, ...] = ()
     simulated: bool = False
     threads: str = "auto"
     gpu: bool = True
     host: bool = True
     duration: float | None = None
     log: str | None = None
+    state: str | None = None
 
 
 def parse(text: bytes | str) -> ProbeConfig:
@@ -73,12 +77,14 @@ def parse(text: bytes | str) -> ProbeConfig:
         ca=_value(body, "ca", str, None),
         insecure=_value(body, "insecure", bool, False),
         feeds=tuple(str(path) for path in _value(body, "feeds", list, [])),
+        dcgm=tuple(str(address) for address in _value(body, "dcgm", list, [])),
         simulated=_value(body, "simulated", bool, False),
         threads=threads,
         gpu=_value(body, "gpu", bool, True),
         host=_value(body, "host", bool, True),
         duration=_value(body, "duration", (int, float), None),
         log=_value(body, "log", str, None),
+        state=_value(body, "state", str, None),
     )
 
 

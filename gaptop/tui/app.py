@@ -17,6 +17,7 @@ from gaptop.tui.feed import Feed, ScreenOptions
 from gaptop.tui.glyphs import glyphs
 from gaptop.tui.keys import BINDINGS
 from gaptop.tui.panels import header
+from gaptop.tui.panels.devices import device_facts
 from gaptop.tui.screens.help import Help
 from gaptop.tui.screens.main import Dashboard
 from gaptop.tui.session import Analysis, Classify, Session
@@ -189,5 +190,6 @@ class GaptopApp(App[None]):
                     ("screen", "not measured yet" if screen is None else f"{figures.ratio(screen)} of a core"),
                     ("terminal", f"{figures.number(self._written / seconds)} bytes/s written on average"),
                 ),
+                device_facts(self._main.scene()),
             )
         )

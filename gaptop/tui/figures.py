@@ -39,6 +39,17 @@ def seconds(value: float) -> str:
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
+def bounds(low: float, high: float) -> str:
+    """A length of time that is only known to lie between two: 180–420 ms, up to 90 ms."""
+    if low <= 0:
+        return f"up to {seconds(high)}"
+    below, above = seconds(low), seconds(high)
+    if below == above:
+        return above
+    unit = above.rpartition(" ")[2]
+    return f"{below.removesuffix(f' {unit}')}–{above}"
+
+
 def age(value: float) -> str:
     """How old a reading is; tenths only while they matter."""
     return f"{max(0.0, value):.1f} s" if value < 9.95 else seconds(value)

@@ -11,10 +11,18 @@ SMALLEST: Final = (60, 16)
 
 _ALWAYS: Final = {"busy": 3, "running": 1, "waiting": 1, "tokens": 1, "valleys": 1}
 """Lanes that never fold by themselves, and the rows they need."""
-_ADMIT: Final = ("engine", "server", "threads", "kv", "front end", "worker", "power", "prompt")
+_FIRST: Final = ("valleys", "busy")
+_ADMIT: Final = (
+    *("device", "no device"),
+    *("engine", "server", "threads", "kv", "front end", "worker", "power", "sm", "prompt"),
+)
 """Who comes next when there is room."""
-_MOST: Final = {"busy": 6, "power": 3, "running": 3, "waiting": 3, "tokens": 4, "prompt": 3, "kv": 3}
-_GROW: Final = ("busy", "tokens", "kv", "running", "waiting", "power", "prompt")
+_ADMIT_TALL: Final = (*_ADMIT, "dram", "tensor")
+_MOST: Final = {
+    **{"busy": 6, "power": 3, "running": 3, "waiting": 3, "tokens": 4, "prompt": 3, "kv": 3},
+    **{"device": 2, "sm": 2, "dram": 2, "tensor": 2, "power each": 1},
+}
+_GROW: Final = ("busy", "tokens", "device", "kv", "sm", "running", "waiting", "power", "prompt", "dram", "tensor")
 TALL: Final = 50
 """Rows of a terminal from which lanes may be twice as high."""
 
@@ -59,18 +67,26 @@ def widths(width: int) -> Widths:
     return Widths(label, scale, width - label - scale - 2 - value, value)
 
 
+def most_devices(rows: int) -> int:
+    """How many of several devices have a lane of their own, so that the server's and the host's lanes stay."""
+    return max(2, (rows - 8) * 2 // 3)
+
+
 def share(rows: int, lanes: Sequence[tuple[str, int]], tall: bool, wanted: frozenset[int] = frozenset()) -> list[int]:
     """Rows for each lane, 0 for a folded one. ``lanes`` are (kind, digit); ``wanted`` are digits the user asked for.
 
-    First what always stays, then what the user asked for, then by use while there is room; then lanes grow in turn.
+    First the valleys and the device, then what the user asked for, then what else always stays, then by use while there
+    is room; then lanes grow in turn.
     """
     heights = [0] * len(lanes)
     kinds = [kind for kind, _ in lanes]
-    always = [index for index, kind in enumerate(kinds) if kind in _ALWAYS]
-    left = _admit(heights, sorted(always, key=lambda index: kinds[index] != "valleys"), rows)
-    left = _admit(heights, [index for index, (_, digit) in enumerate(lanes) if digit in wanted], left)
+    left = _admit(heights, [index for kind in _FIRST for index, own in enumerate(kinds) if own == kind], rows)
+    asked = [index for index, (_, digit) in enumerate(lanes) if digit in wanted]
+    left = _admit(heights, sorted(asked, key=lambda index: "device" not in kinds[index]), left)
+    left = _admit(heights, [index for index, kind in enumerate(kinds) if kind in _ALWAYS], left)
     left = _grow(heights, kinds, left, _ALWAYS, ("busy",))
-    left = _admit(heights, [index for kind in _ADMIT for index, own in enumerate(kinds) if own == kind], left)
+    order = _ADMIT_TALL if tall else _ADMIT
+    left = _admit(heights, [index for kind in order for index, own in enumerate(kinds) if own == kind], left)
     _grow(heights, kinds, left, {kind: rows * 2 if tall else rows for kind, rows in _MOST.items()}, _GROW)
     return heights
 

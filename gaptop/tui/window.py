@@ -19,8 +19,9 @@ def settled_until(source: SourceView | None) -> float:
     """The time before which what this source says is final."""
     if source is None:
         return -np.inf
-    slack = _TENTATIVE_PERIODS * source.info.period + (source.info.window or 0.0) + source.info.lag
-    return source.watermark - slack
+    info = source.info
+    window = max(info.window or 0.0, *info.window_by_signal.values(), 0.0)
+    return source.watermark - (_TENTATIVE_PERIODS * info.period + window + info.lag)
 
 
 class Window:
@@ -55,7 +56,7 @@ class Window:
 
 
 def combine(parts: list[Columns], how: str) -> Columns:
-    """Several series as one: their ``sum`` or the ``max``. A column where one of them is missing is missing."""
+    """Several series as one: the ``max`` or their ``sum``. A column where one of them is missing is missing."""
     if len(parts) == 1:
         return parts[0]
     cover = np.stack([part.cover for part in parts])

@@ -88,6 +88,18 @@ _BY_REMEDY: Final[dict[tuple[Remedy, str], str]] = {
         "Wait for it to end: the engine tells of a long prefill only then. If nothing comes for minutes, dump the"
         " stacks (py-spy dump --pid PID --native). Lower load will not help."
     ),
+    (Remedy.TRANSFER, ""): (
+        "Look at what is moved: swapped or offloaded KV blocks, weights, a hand-over between servers; keep it on the"
+        " device or start it earlier. More threads or a larger batch will not help."
+    ),
+    (Remedy.MAPPING, ""): (
+        "Find the device that this server works on (its process in nvidia-smi, CUDA_VISIBLE_DEVICES, the container's"
+        " devices) and watch that one. Server flags will not help: nothing was held up."
+    ),
+    (Remedy.PHANTOM, ""): (
+        "Nothing to fix in the server. If the device keeps reading busy, look for a process that another user or an"
+        " ended job left on it. Lower load will not help: there is none."
+    ),
     (Remedy.STALE_GAUGE, ""): (
         "Nothing to fix: the engine holds no request, its gauges are as old as its last step. Compare with the clients"
         " before acting on them."

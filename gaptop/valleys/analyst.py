@@ -7,6 +7,7 @@ have settled, and on counter intervals that both their readings have closed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,15 +17,17 @@ from gaptop.timeline.types import Floats, SourceView
 from gaptop.valleys import ledger
 from gaptop.valleys.accounts import Accounts
 from gaptop.valleys.detect import Dip
+from gaptop.valleys.dips import Dips, shallow
 from gaptop.valleys.episode import Episode
 from gaptop.valleys.gather import LOOK_AHEAD
-from gaptop.valleys.model import Assessment, ValleyKind
+from gaptop.valleys.hints import hints
+from gaptop.valleys.model import Assessment, Rounded, ValleyKind
 from gaptop.valleys.plateau import explained, level_hints
 from gaptop.valleys.progress import Stall
 from gaptop.valleys.ranks import narrowed, qualified, together
-from gaptop.valleys.ready import DETECT_PATIENCE, VERDICT_PATIENCE, settled_until
+from gaptop.valleys.ready import DETECT_PATIENCE, VERDICT_PATIENCE, patience_for, settled_until
 from gaptop.valleys.scope import Scope, label_of, scopes
-from gaptop.valleys.sentence import hints, sentence
+from gaptop.valleys.sentence import sentence
 from gaptop.valleys.tracks import DeviceTrack, ProgressTrack
 
 TICK: Final = 0.25
@@ -49,6 +52,7 @@ class Analyst:
         self._stale = True
         self._open: list[Episode] = []
         self._accounts = Accounts()
+        self._dips = Dips()
         self._last = -math.inf
         self._hints: tuple[str, ...] = ()
         self._hinted = -math.inf
@@ -80,8 +84,10 @@ class Analyst:
             self._describe()
         for scope in self._scopes:
             self._devices_of(scope, ended=ended)
+            self._shallow_of(scope)
             for source in scope.metrics:
                 self._progress_of(scope, source, ended=ended)
+        self._dips.settle(self._timeline, ended=ended)
         for episode in sorted(self._open, key=lambda item: item.kind, reverse=True):
             self._follow(episode)
         self._retire()
@@ -119,8 +125,17 @@ class Analyst:
         return settled_until(self._timeline, view, newest, patience)
 
     def _devices_of(self, scope: Scope, *, ended: bool) -> None:
-        """All devices of a server in step, cell by cell, so that their common valleys are found as such."""
+        """All devices of a server in step, cell by cell, so that their common valleys are found as such; but those that
+        tell more rarely than others are waited for each by itself, and hold nobody up."""
         tracks = [self._devices[device.source] for device in scope.devices]
+        slow = [track for track in tracks if self._is_slow(track.source)]
+        for group in ([track for track in tracks if track not in slow], *([track] for track in slow)):
+            self._in_step(scope, group, ended=ended)
+
+    def _is_slow(self, source: str) -> bool:
+        return patience_for(self._views[source].info, DETECT_PATIENCE) > DETECT_PATIENCE
+
+    def _in_step(self, scope: Scope, tracks: Sequence[DeviceTrack], *, ended: bool) -> None:
         if not tracks:
             return
         settled = {track.source: self._settled(track.source, DETECT_PATIENCE) for track in tracks}
@@ -139,6 +154,13 @@ class Analyst:
                     began, _ = track.feed(cell, float(values[cell - start]))
                     if began is not None:
                         self._begin_dip(scope, track, began)
+
+    def _shallow_of(self, scope: Scope) -> None:
+        for device in scope.devices:
+            track, error = self._devices[device.source], self._views[device.source].info.error
+            for run in track.shallow:
+                self._dips.add(shallow(track.label, run, track.rounding, error), device, run.steady[1])
+            track.shallow.clear()
 
     def _begin_dip(self, scope: Scope, track: DeviceTrack, dip: Dip) -> None:
         window = track.detector.window
@@ -227,7 +249,7 @@ class Analyst:
         tracks = [self._devices[key] for key in sorted(self._devices)]
         levels = [*accounts.levels, *(item for item, _ in going if item.became_level)]
         plateaus = [
-            explained(self._timeline, item, self._scope_of(track.source), levels)
+            explained(self._timeline, item, self._scope_of(track.source), levels, track.rounding)
             for track in tracks
             for item in track.plateaus.all()
         ]
@@ -241,6 +263,9 @@ class Analyst:
             ledger=accounts.rows([_time_of(track) for track in tracks], going),
             hints=(*self._hints, *level_hints(levels)),
             ended=ended,
+            dips=self._dips.all(),
+            dip_counts=self._dips.counts(),
+            rounding=tuple(Rounded(track.label, track.rounding, track.learnt) for track in tracks),
         )
         self.assessment = replace(state, sentence=sentence(self._timeline, state))
         return self.assessment

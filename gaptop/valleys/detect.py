@@ -7,9 +7,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from gaptop.timeline.types import Steps
 from gaptop.valleys.grid import CELL
 from gaptop.valleys.level import Level
+from gaptop.valleys.rounding import WHOLE
 
 ENTER: Final = 0.5
 """Under half of the busy level a valley opens: a 300 ms gap leaves at least one 200 ms window at 25 % or less."""
@@ -43,12 +43,12 @@ BRIDGE: Final = 0.5
 RELEARN_SECONDS: Final = 60.0
 """A device that works steadily at a lower level for this long has a new level; true idle stays one valley."""
 
+RELEARN_WINDOWS: Final = 10
+"""And for so many windows: those of a dcgm-exporter last 30 s, and two of them are no level."""
+
 
 RECENT_CELLS: Final = 64
 """Cells kept to find a valley's first edge: more than the opening streak and one window take."""
-
-WHOLE: Final = 0.005
-"""Readings are whole per cents: a window at 0 or 100 % has no rounding error worth counting."""
 
 
 @dataclass(slots=True)
@@ -67,6 +67,12 @@ class Dip:
     partial_windows: float = 0.0
     became_level: bool = False
     """It did not end by a rise: what it fell to lasted until that counted as the device's level."""
+    floor: float | None = None
+    """The lowest reading of the steady windows before it; None where those were not steady."""
+    rounding: str = ""
+    """How its readings were made whole per cents, as far as known when it began."""
+    not_before: float = -math.inf
+    """The end of the device's valley before it."""
 
     @property
     def depth(self) -> float:
@@ -86,6 +92,7 @@ class DipDetector:
         self.unjudged_idle = 0.0
         self._level = Level(int(LEVEL_SECONDS / CELL), LEVEL_QUANTILE)
         self._fresh = Level(int(RELEARN_SECONDS / CELL), LEVEL_QUANTILE)
+        self._inside_seconds = 0.0
         self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT_CELLS)
         self._deep_since: int | None = None
         self._deep_cells = 0
@@ -132,9 +139,11 @@ class DipDetector:
             self._recent.append((cell, value))
         return None
 
-    def close(self) -> Dip | None:
-        """The stream ended: what is open ends with the last cell that was measured."""
-        return None if self.open is None else self._finish(self.open, (self._last_good + 1) * CELL)
+    def correct(self, seconds: float) -> None:
+        """So much longer (or shorter) than it read was the device busy: rounding took it away."""
+        self.busy_seconds += seconds
+        if self.level is None:
+            self.unjudged_idle -= seconds
 
     def _forget_streak(self) -> None:
         self._deep_since = None
@@ -175,6 +184,7 @@ class DipDetector:
                 self._add(dip, before)
         self._add(dip, value)
         self._fresh.clear()
+        self._inside_seconds = 0.0
         self._recent.clear()
         self._forget_streak()
 
@@ -196,7 +206,9 @@ class DipDetector:
         self._add(dip, value)
         dip.low_end = (cell + 1) * CELL
         self._fresh.add(value)
-        if len(self._fresh) * CELL >= RELEARN_SECONDS and (self._fresh.value or 0.0) >= LOWEST_LEVEL:
+        self._inside_seconds += CELL
+        lasts = max(RELEARN_SECONDS, RELEARN_WINDOWS * self.window)
+        if self._inside_seconds >= lasts - 1e-6 and (self._fresh.value or 0.0) >= LOWEST_LEVEL:
             self._level.clear()
             dip.became_level = True
             return self._finish(dip, dip.low_end)
@@ -222,20 +234,3 @@ class DipDetector:
         self._hole_before = 0.0
         dip.end = max(end, dip.low_end) if self._missing == 0 else end
         return dip
-
-
-def refine(dip: Dip, steps: Steps, window: float) -> tuple[float, float]:
-    """Start and end of a closed valley, moved inside its first and last window by their busy shares.
-
-    The busy part of the first window lies before the valley and that of the last one behind it. Shorter than two
-    windows there is no telling, and the windows' own bounds stay.
-    """
-    assert dip.end is not None
-    if dip.end - dip.start < 2 * window - 1e-9:
-        return dip.start, dip.end
-    head = tail = 0.0
-    for start, end, value in zip(steps.start.tolist(), steps.end.tolist(), steps.value.tolist(), strict=True):
-        share = min(1.0, value / dip.level)
-        head += max(0.0, min(end, dip.start + window) - max(start, dip.start)) * share
-        tail += max(0.0, min(end, dip.end) - max(start, dip.end - window)) * share
-    return dip.start + head, dip.end - tail

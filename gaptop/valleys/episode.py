@@ -7,37 +7,26 @@ from typing import Final
 
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import reading
-from gaptop.valleys.causes.rule import LIKELY, quiet
-from gaptop.valleys.detect import Dip, refine
+from gaptop.valleys.detect import Dip
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.gather import Stretch, gather
-from gaptop.valleys.host_view import BUSY, critical, front_end, holds_none
-from gaptop.valleys.model import Cause, Segment, Valley, ValleyKind, Verdict
+from gaptop.valleys.model import Cause, Valley, ValleyKind, Verdict
 from gaptop.valleys.progress import Stall
 from gaptop.valleys.reference import Reference
 from gaptop.valleys.scope import Scope
+from gaptop.valleys.segments import segments
 from gaptop.valleys.verdict import judge, verdict
+from gaptop.valleys.windows import Measure, measure, reach, span
+from gaptop.valleys.witnesses import counters_fell, of_progress, of_utilisation
 
-SLICE: Final = 0.5
-"""Seconds a slice at least: one reading of the metrics at the default rate."""
-
-SLICES: Final = 32
-"""Slices a valley at most, so that a long one costs no more to judge."""
-
-SHORTEST: Final = 0.25
-"""A valley shorter than this, or than two windows, is suspected at most."""
+SHORTEST: Final = 0.05
+"""Seconds of evidence at least, however short a valley is so far."""
 
 NO_COST: Final = 0.95
 """Progress above this share of the usual cost nothing: it is within the readings' scatter."""
 
-ROUNDING: Final = 0.005
-"""Readings of the duty cycle are whole per cents."""
-
-POWER_FELL: Final = 0.8
-ENDED_ENOUGH: Final = 1e-6
-
-LOOKS_LIKE: Final[tuple[Cause, Cause]] = ("prefill_interference", "stalled_busy")
-"""What a whole valley is, and what its slices cannot tell it from."""
+ROUNDING: Final = 0.0075
+"""What whole per cents may leave open of a standstill's idle seconds, whichever way they were made."""
 
 
 @dataclass(slots=True)
@@ -80,48 +69,59 @@ class Episode:
             return end
         if self.stall is not None:
             return self.stall.last
-        return max(self._last_of(dip) for dip in self.dips)
+        return max(reach(dip) for dip in self.dips)
 
     def judge(self, timeline: Timeline, *, final: bool) -> Valley:
         """The valley as known now; cut into slices once it is ``final``, i.e. nothing will change it."""
-        start, end = self._bounds(timeline)
-        stretch = self._stretch(start, max(end, start + SLICE / 10))
+        measures = [self._measure(timeline, dip) for dip in self.dips]
+        start, end = self._bounds(measures)
+        stretch = self._stretch(start, max(end, start + SHORTEST))
         before = Reference(timeline, self.before)
         evidence = gather(timeline, self.scope, stretch, before)
         progress = evidence.progress_ratio
         self.refuted = self.kind == "progress" and progress is not None and progress >= NO_COST
-        confirmed = self._confirmed(evidence, end - start)
-        idle = self._idle(timeline, stretch)
-        said = self._verdict(timeline, stretch, before, evidence, confirmed, final)
+        agreeing = self._agreeing(timeline, evidence, measures)
+        idle = self._idle_of(measures) if measures else self._idle(timeline, stretch)
+        said = self._verdict(timeline, stretch, before, evidence, len(agreeing) > 1, final)
         self.judged_at = timeline.now
         self.final = final
+        start_error, end_error = self._errors(timeline)
         self.valley = Valley(
             id=self.id,
             kind=self.kind,
             devices=tuple(item.label for item in self.scope.devices if item.source in stretch.devices),
             start_s=start,
             end_s=None if self.end is None else end,
-            start_error_s=self.stall.start_error if self.stall else max(dip.start_error for dip in self.dips),
-            end_error_s=self.stall.end_error if self.stall else max(dip.end_error for dip in self.dips),
+            start_error_s=start_error,
+            end_error_s=end_error,
             depth_ratio=self._depth(),
             idle_s=None if idle is None else idle[0],
             idle_error_s=None if idle is None else idle[1],
-            confirmed=confirmed,
+            confirmed=len(agreeing) > 1,
             tokens_lost=self._tokens(evidence, said.cause),
             final=final,
             verdict=said,
+            longest_gap_s=_longest(measures),
+            agreeing=agreeing,
         )
         return self.valley
 
-    def _bounds(self, timeline: Timeline) -> tuple[float, float]:
+    def _measure(self, timeline: Timeline, dip: Dip) -> Measure:
+        ids = timeline.ids("device.busy", dip.source)
+        return measure(timeline.steps(ids[0], *span(dip, self.window)), dip, self.window)
+
+    def _bounds(self, measures: list[Measure]) -> tuple[float, float]:
         if self.stall is not None or self.end is None:
             return self.start, self.reached()
-        bounds = []
-        for dip in self.dips:
-            ids = timeline.ids("device.busy", dip.source)
-            if ids and dip.end is not None:
-                bounds.append(refine(dip, timeline.steps(ids[0], dip.start, dip.end), self.window))
-        return min(start for start, _ in bounds), max(end for _, end in bounds)
+        return min(item.start for item in measures), max(item.end for item in measures)
+
+    def _errors(self, timeline: Timeline) -> tuple[float, float]:
+        """Of both edges: a window (or the time between two readings), holes, and what is unsure of the clock."""
+        if self.stall is not None:
+            return self.stall.start_error, self.stall.end_error
+        views = timeline.sources
+        clock = max(views[dip.source].info.error if dip.source in views else 0.0 for dip in self.dips)
+        return max(dip.start_error for dip in self.dips) + clock, max(dip.end_error for dip in self.dips) + clock
 
     def _stretch(self, start: float, end: float) -> Stretch:
         if self.stall is not None:
@@ -141,46 +141,43 @@ class Episode:
         final: bool,
     ) -> Verdict:
         best = judge(evidence)[0].cause
-        segments = _segments(timeline, self.scope, stretch, before, best) if final else ()
+        parts = segments(timeline, self.scope, stretch, before, best) if final else ()
         seconds: dict[Cause, float] = {}
-        for part in segments:
+        for part in parts:
             seconds[part.cause] = seconds.get(part.cause, 0.0) + part.end_s - part.start_s
         main = max(seconds, key=lambda cause: (seconds[cause], cause == best)) if seconds else best
         if main != best:
             # The numbers come from the longest part that has the main cause: over all of it they are mixed.
-            part = max((item for item in segments if item.cause == main), key=lambda item: item.end_s - item.start_s)
+            part = max((item for item in parts if item.cause == main), key=lambda item: item.end_s - item.start_s)
             mixed = gather(timeline, self.scope, replace(stretch, start=part.start_s, end=part.end_s), before)
             if judge(mixed)[0].cause == main:
                 evidence = mixed
-        return verdict(evidence, segments, confirmed=confirmed)
+        return verdict(evidence, parts, confirmed=confirmed)
 
-    def _confirmed(self, evidence: Evidence, length: float) -> bool:
-        """Two independent signals agree: the device, the server's own numbers, power, or the host's threads."""
-        if self.kind == "utilisation":
-            if length < max(SHORTEST, 2 * self.window) - ENDED_ENOUGH:
-                return False
-            progress = evidence.progress_ratio
-            fell = progress is not None and progress < 1 - SHORTEST
-            cooled = evidence.power_ratio is not None and evidence.power_ratio < POWER_FELL
-            return fell or cooled or quiet(evidence) is True or holds_none(evidence) is not None
-        main, front = critical(evidence), front_end(evidence)
-        held = [main.compiling, main.transfer, main.loading, main.sync, front.busy]
-        threads = any(share is not None and share >= BUSY for share in held)
-        cold = evidence.power_ratio is not None and evidence.power_ratio < POWER_FELL
-        compilers = evidence.compilers is not None and evidence.compilers >= 1.0
-        return bool(evidence.device_idle) or threads or cold or compilers
+    def _agreeing(self, timeline: Timeline, evidence: Evidence, measures: list[Measure]) -> tuple[str, ...]:
+        """The independent signals that agree, the valley's own first."""
+        if self.kind == "progress":
+            return of_progress(evidence)
+        devices = {item.source: item for item in self.scope.devices}
+        found: list[str] = []
+        for dip, item in zip(self.dips, measures, strict=True):
+            if dip.source in devices:
+                lost = dip.depth * (item.end - item.start)
+                found += counters_fell(timeline, devices[dip.source], item.start, item.end, lost)
+        return of_utilisation(evidence, self.window, tuple(sorted(set(found))))
 
     def _depth(self) -> float | None:
         depth = self.stall.depth if self.stall else sum(dip.depth for dip in self.dips) / len(self.dips)
         return min(1.0, depth)
 
-    def _idle(self, timeline: Timeline, stretch: Stretch) -> tuple[float, float] | None:
-        """Device-seconds idle and their error: half a per cent of each window that was neither empty nor full, and all
-        of the time in which a device was not seen. None where none was seen at all."""
-        if self.stall is None:
-            unseen = sum(max(0.0, self._last_of(dip) - dip.start - dip.seconds) for dip in self.dips)
-            rounding = sum(dip.partial_windows for dip in self.dips) * ROUNDING * self.window
-            return sum(dip.idle for dip in self.dips), rounding + unseen
+    @staticmethod
+    def _idle_of(measures: list[Measure]) -> tuple[float, float]:
+        return sum(item.idle for item in measures), sum(item.error for item in measures)
+
+    @staticmethod
+    def _idle(timeline: Timeline, stretch: Stretch) -> tuple[float, float] | None:
+        """Of a standstill: device-seconds idle, with all of the time in which a device was not seen in their error.
+        None where none was seen at all."""
         items = reading.series(timeline, "device.busy", stretch.devices)
         parts = [reading.seen_seconds(timeline, item, stretch.start, stretch.end) for item in items]
         seen = sum(seconds for seconds, _ in parts)
@@ -188,10 +185,6 @@ class Episode:
             return None
         unseen = (stretch.end - stretch.start) * len(stretch.devices) - seen
         return max(0.0, seen - sum(busy for _, busy in parts)), ROUNDING * seen + max(0.0, unseen)
-
-    @staticmethod
-    def _last_of(dip: Dip) -> float:
-        return dip.low_end if dip.end is None else dip.end
 
     def _tokens(self, evidence: Evidence, cause: Cause) -> float | None:
         if cause == "no_demand":
@@ -206,32 +199,7 @@ class Episode:
         return (before - rate) * evidence.length
 
 
-def _segments(
-    timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference, best: Cause
-) -> tuple[Segment, ...]:
-    """Slices on a fixed grid, each with its own cause where that is plain and the whole valley's otherwise, merged.
-
-    A prompt is booked when its prefill ends: in all slices but the last one a prefill looks like a wedge, so that none
-    of them may say so where the whole valley, booking included, is a prefill.
-    """
-    length = stretch.end - stretch.start
-    if length < 2 * SLICE:
-        return (Segment(stretch.start, stretch.end, best),)
-    step = SLICE
-    while length / step > SLICES:
-        step *= 2
-    parts: list[Segment] = []
-    start = stretch.start
-    while start < stretch.end:
-        end = min((int(start / step + ENDED_ENOUGH) + 1) * step, stretch.end)
-        if stretch.end - end < step / 2:
-            end = stretch.end
-        findings = judge(gather(timeline, scope, replace(stretch, start=start, end=end), before))
-        finding = next(item for item in findings if (best, item.cause) != LOOKS_LIKE)
-        cause = finding.cause if finding.score >= LIKELY else best
-        if parts and parts[-1].cause == cause:
-            parts[-1] = Segment(parts[-1].start_s, end, cause)
-        else:
-            parts.append(Segment(start, end, cause))
-        start = end
-    return tuple(parts)
+def _longest(measures: list[Measure]) -> tuple[float, float] | None:
+    """Of several devices the longest gap of any."""
+    found = [item.longest for item in measures if item.longest is not None]
+    return (max(low for low, _ in found), max(high for _, high in found)) if found else None

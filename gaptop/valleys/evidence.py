@@ -24,6 +24,16 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """The busiest way in or out of a device: bytes a second, and what is usual (None: not seen)."""
+
+    signal: str
+    says: str
+    rate: float
+    before: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadView:
     """What a thread did during the valley (shares of the time that was seen) and before it.
 
@@ -53,9 +63,18 @@ class Evidence:
     # The device.
     busy: float | None = None
     busy_level: float | None = None
+    devices: int = 0
+    peers: int = 0
+    """Devices that the valley is about, and the server's others."""
     peers_busy: float | None = None
     power_ratio: float | None = None
     power: float | None = None
+    energy_ratio: float | None = None
+    """Mean power by the energy counter, against the time before."""
+    sm_ratio: float | None = None
+    dram_ratio: float | None = None
+    """Hardware counters (GPM or DCGM) against the time before: SM activity, memory traffic."""
+    moved: Traffic | None = None
     clock_ratio: float | None = None
     limit_share: float | None = None
     limit_share_before: float | None = None
@@ -105,6 +124,8 @@ class Evidence:
     major_faults: float | None = None
     young_seconds: float | None = None
     slow_calls: int = 0
+    own_share: float | None = None
+    """Share of the time that our own calls to these devices' driver took, above the usual."""
 
     @property
     def length(self) -> float:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from gaptop.recording.lines import Source
 from gaptop.timeline.timeline import Timeline
-from gaptop.timeline.types import SeriesId, SourceView
+from gaptop.timeline.types import SourceView
 from gaptop.valleys import reading
 from gaptop.valleys.evidence import Evidence, Gauge
+from gaptop.valleys.gather_device import against_before, limits, moved, own_share, ratio, slow_calls
 from gaptop.valleys.gather_host import stopped_roles, thread_views
 from gaptop.valleys.gather_prompt import prompt_flow, prompt_late, prompt_settled
 from gaptop.valleys.model import ValleyKind
@@ -26,18 +26,6 @@ SLOT_ENGINES: Final = frozenset({"llamacpp"})
 """Engines in which a request waits for nothing but a free slot (llama.cpp: server-queue.cpp, requests_deferred)."""
 
 NONE_WAITS: Final = Gauge(mean=0.0, low=0.0, high=0.0, first=0.0, last=0.0)
-
-HARMLESS_REASONS: Final = frozenset(
-    {"idle", "gpu_idle", "low_utilization", "applications_clocks", "applications_clocks_setting", "display_clock"}
-    | {"display_clock_setting", "sync_boost", "none"}
-)
-"""Clock-event reasons that do not mean a limit: an idle card lowers its clocks by itself."""
-
-SLOW_CALL_AFTER: Final = 0.5
-"""Seconds: a slow call is reported when it has come back, after the readings that it disturbed."""
-
-HARMFUL_BITS: Final = 0x4 | 0x8 | 0x20 | 0x40 | 0x80 | 0x200 | 0x400
-"""NVML's clocks-event bits for power, thermal, board and reliability limits (nvml.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +46,8 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
     busy = reading.mean(timeline, "device.busy", stretch.devices, start, end, "mean")
     others = tuple(item.source for item in scope.devices if item.source not in stretch.devices)
     power = reading.mean(timeline, "device.power", stretch.devices, start, end)
-    reason, limited, limited_before = _limits(timeline, stretch, before)
+    told = tuple(source for item in scope.devices if item.source in stretch.devices for source in item.sources)
+    reason, limited, limited_before = limits(timeline, told, start, end, before)
     threads = thread_views(timeline, scope, start, end, before)
     views = timeline.sources
     live = tuple(item for item in metrics if item in views and decode_is_live(views[item].info))
@@ -78,10 +67,19 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         end=end,
         busy=busy,
         busy_level=stretch.level or before.mean("device.busy", stretch.devices, "mean"),
+        devices=len(stretch.devices),
+        peers=len(others) if stretch.devices else 0,
         peers_busy=reading.mean(timeline, "device.busy", others, start, end, "mean") if stretch.devices else None,
         power=power,
-        power_ratio=_ratio(power, before.mean("device.power", stretch.devices)),
-        clock_ratio=_ratio(
+        energy_ratio=ratio(
+            reading.rate(timeline, "device.energy", stretch.devices, start, end),
+            before.rate("device.energy", stretch.devices),
+        ),
+        sm_ratio=against_before(timeline, "device.sm_active", told, start, end, before),
+        dram_ratio=against_before(timeline, "device.dram_active", told, start, end, before),
+        moved=moved(timeline, stretch.devices, start, end, before),
+        power_ratio=ratio(power, before.mean("device.power", stretch.devices)),
+        clock_ratio=ratio(
             reading.mean(timeline, "device.clock_sm", stretch.devices, start, end),
             before.mean("device.clock_sm", stretch.devices),
         ),
@@ -125,7 +123,8 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         throttled_share=reading.rate(timeline, "host.throttled", host, start, end),
         major_faults=reading.rate(timeline, "host.major_faults", host, start, end),
         young_seconds=_young(timeline, scope, end),
-        slow_calls=_slow_calls(timeline, start, end),
+        slow_calls=slow_calls(timeline, start, end),
+        own_share=own_share(timeline, stretch.devices, start, end, before),
     )
 
 
@@ -134,10 +133,6 @@ def _none_waits(scope: Scope, running: Gauge | None, limit: float | None) -> str
     if scope.engine not in SLOT_ENGINES or running is None or limit is None or running.high >= limit:
         return ""
     return f"not told, but {limit - running.high:.0f} of {limit:.0f} slots were free, and requests wait only for a slot"
-
-
-def _ratio(value: float | None, before: float | None) -> float | None:
-    return None if value is None or before is None or before <= 0.0 else value / before
 
 
 def _inner(
@@ -171,44 +166,6 @@ def _deferred(timeline: Timeline, metrics: Sequence[str], start: float, end: flo
     ]
     seen = [value for value in found if value is not None]
     return sum(seen) if seen else None
-
-
-def _limits(timeline: Timeline, stretch: Stretch, before: Reference) -> tuple[str, float | None, float | None]:
-    """The strongest harmful clock-event reason, its share of the stretch, and its share before."""
-    best: tuple[str, float | None, float | None] = ("", None, None)
-    for item in reading.series(timeline, "device.limit_seconds", stretch.devices):
-        reason = split_key(item.key)[1].get("reason", "")
-        grown = timeline.increase(item, stretch.start, stretch.end)
-        if grown is None or reason in HARMLESS_REASONS:
-            continue
-        share = min(1.0, grown / (stretch.end - stretch.start))
-        if best[1] is None or share > best[1]:
-            earlier = before.ask(("limit", item), partial(_rate, timeline, item))
-            best = (reason, share, earlier)
-    if best[1] is not None:
-        return best
-    for item in reading.series(timeline, "device.limit_reasons", stretch.devices):
-        steps = timeline.steps(item, stretch.start, stretch.end)
-        if len(steps.value):
-            harmful = [bool(int(value) & HARMFUL_BITS) for value in steps.value.tolist()]
-            return "clock-event bits", sum(harmful) / len(harmful), None
-    return best
-
-
-def _rate(timeline: Timeline, item: SeriesId, start: float, end: float) -> float | None:
-    grown = timeline.increase(item, start, end)
-    return None if grown is None else grown / (end - start)
-
-
-def _slow_calls(timeline: Timeline, start: float, end: float) -> int:
-    """How often our own reading of a device was slow then; a slow scrape says something of the server instead."""
-    return sum(
-        1
-        for item in timeline.events
-        if item.what == "our_slow_call"
-        and str(item.data.get("collector", "")).startswith("devices.")
-        and start <= item.t <= end + SLOW_CALL_AFTER
-    )
 
 
 def _young(timeline: Timeline, scope: Scope, end: float) -> float | None:

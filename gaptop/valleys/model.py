@@ -148,6 +148,8 @@ class Valley:
 
     ``idle_s`` are device-seconds (± ``idle_error_s``), None where no device was seen; ``tokens_lost`` is 0 for a valley
     that cost none and None where it is not known; ``confirmed`` means that two independent signals agree.
+    ``agreeing`` names the signals that do, its own one first. ``longest_gap_s`` bounds the longest contiguous idle time
+    of any of its devices: certainly so long, at most so long (None: no device, or its windows are forgotten).
     ``tokens_shared_with`` are the valleys of the same standstill that tell a part of its tokens, so that a sum over
     valleys counts each token once. ``became_level``: it did not end by a rise, but what it fell to lasted so long that
     it counts as the usual from then on; what is lost after it is no valley's.
@@ -169,6 +171,48 @@ class Valley:
     verdict: Verdict
     tokens_shared_with: tuple[str, ...] = ()
     became_level: bool = False
+    longest_gap_s: tuple[float, float] | None = None
+    agreeing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShallowDip:
+    """One or two windows of one device clearly under their steady neighbours: a gap shorter than a window, or several.
+
+    Too little for a valley. ``idle_s`` is idle time over what is usual, and part of the ledger's spread idle.
+    ``confirmed``: a second independent signal fell too (``agreeing``).
+    """
+
+    device: str
+    start_s: float
+    end_s: float
+    start_error_s: float
+    end_error_s: float
+    idle_s: float
+    idle_error_s: float
+    longest_gap_s: tuple[float, float]
+    confirmed: bool = False
+    agreeing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DipCount:
+    """All shallow dips of one device so far, also those that are not listed any more."""
+
+    device: str
+    dips: int
+    confirmed: int
+    idle_s: float
+    idle_error_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """How a device's busy readings are made whole per cents; ``learnt`` from its own gaps, or as its source says."""
+
+    device: str
+    rounding: str
+    learnt: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +258,6 @@ class Assessment:
     sentence: str = ""
     hints: tuple[str, ...] = field(default=())
     ended: bool = False
+    dips: tuple[ShallowDip, ...] = ()
+    dip_counts: tuple[DipCount, ...] = ()
+    rounding: tuple[Rounded, ...] = ()

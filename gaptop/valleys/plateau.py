@@ -12,6 +12,7 @@ from gaptop.valleys import reading
 from gaptop.valleys.detect import ACTIVE
 from gaptop.valleys.grid import CELL
 from gaptop.valleys.model import CAUSE_NAMES, Plateau, Valley
+from gaptop.valleys.rounding import doubt
 from gaptop.valleys.scope import Scope
 
 FULL: Final = 0.97
@@ -97,8 +98,11 @@ class PlateauFinder:
         return self.found[-1]
 
 
-def explained(timeline: Timeline, item: Plateau, scope: Scope | None, levels: Iterable[Valley]) -> Plateau:
-    """With its idle time per step, where the engine's step rate is known, and with the valley that it continues.
+def explained(
+    timeline: Timeline, item: Plateau, scope: Scope | None, levels: Iterable[Valley], rounding: str
+) -> Plateau:
+    """With its idle time per step, where the engine's step rate is known, and with the valley that it continues. Its
+    height is the middle of what its readings, rounded as they are, stand for.
 
     With several engines, or API servers that each count every step, the server's step rate is not the device's.
     """
@@ -110,8 +114,9 @@ def explained(timeline: Timeline, item: Plateau, scope: Scope | None, levels: It
         for valley in levels
         if item.device in valley.devices and valley.end_s is not None and abs(valley.end_s - item.start_s) <= FOLLOWS
     ]
-    each = (1.0 - item.busy_ratio) / rate if rate else None
-    return replace(item, idle_per_step_s=each, continues=before[-1] if before else None)
+    height = min(1.0, item.busy_ratio + doubt(rounding).shift)
+    each = (1.0 - height) / rate if rate else None
+    return replace(item, busy_ratio=height, idle_per_step_s=each, continues=before[-1] if before else None)
 
 
 def level_hints(levels: Sequence[Valley]) -> tuple[str, ...]:

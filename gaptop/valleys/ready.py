@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from gaptop.recording.lines import Hole
+from gaptop.recording.lines import Hole, Source
 from gaptop.timeline.types import SourceView
 from gaptop.valleys.scope import DEAD_STATES
 
@@ -14,6 +14,15 @@ DETECT_PATIENCE: Final = 8.0
 
 VERDICT_PATIENCE: Final = 12.0
 """Seconds that a verdict waits for the slowest source: a rolling py-spy window and its hand-over end within ten."""
+
+
+SLOW_PERIODS: Final = 1.25
+"""Windows and periods that are waited for in full where they outlast the patience: a dcgm-exporter tells each 30 s."""
+
+
+def patience_for(info: Source, usual: float) -> float:
+    """Seconds of stream time to wait for a source, at least ``usual``: its next reading may well be due later."""
+    return max(usual, SLOW_PERIODS * ((info.window or 0.0) + info.period))
 
 
 class Delivery(Protocol):
@@ -36,7 +45,7 @@ def settled_until(timeline: Delivery, view: SourceView | None, newest: float | N
     info = view.info
     if view.health is not None and view.health.state in DEAD_STATES:
         return now
-    reached = now - patience
+    reached = now - patience_for(info, patience)
     if newest is not None:
         reached = max(reached, newest - info.lag)
     # Readings come after the time that they are about: a watermark alone says "nothing more will come" only once the

@@ -32,7 +32,10 @@ class Remedy(StrEnum):
     UNRECOGNISED = "unrecognised code"
     # synchronisation
     COLLECTIVE = "collective"
+    TRANSFER = "transfer"
     # stalled_busy
     MAYBE_PREFILL = "maybe a prefill"
     # artefact
     STALE_GAUGE = "stale gauge"
+    MAPPING = "device mapping"
+    PHANTOM = "phantom busy"

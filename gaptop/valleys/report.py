@@ -10,13 +10,12 @@ from gaptop import __version__
 from gaptop.recording.lines import Health
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SourceView
-from gaptop.valleys import ledger, reading
-from gaptop.valleys.model import Assessment, LedgerRow, Plateau, Valley
+from gaptop.valleys.dips import counted
+from gaptop.valleys.model import Assessment, DipCount, LedgerRow, Plateau, ShallowDip, Valley
+from gaptop.valleys.report_devices import devices_json, ledger_of, rounded
 from gaptop.valleys.scope import label_of
 
 SCHEMA: Final = 1
-DIGITS: Final = 4
-"""Seconds and ratios are rounded to a tenth of a millisecond: far under every bound, and the same everywhere."""
 
 
 def build(timeline: Timeline, assessment: Assessment, *, window: tuple[float, float] | None) -> dict[str, Any]:
@@ -26,7 +25,11 @@ def build(timeline: Timeline, assessment: Assessment, *, window: tuple[float, fl
     end = max(start, end)
     valleys = [item for item in assessment.valleys if _touches(item, start, end)]
     plateaus = [item for item in assessment.plateaus if item.end_s > start and item.start_s < end]
-    rows = assessment.ledger if window is None else _ledger(timeline, views, valleys, start, end)
+    dips = tuple(item for item in assessment.dips if item.end_s > start and item.start_s < end)
+    counts = assessment.dip_counts if window is None else counted(dips)
+    rows = assessment.ledger
+    if window is not None:
+        rows = ledger_of(timeline, valleys, {item.device: item.rounding for item in assessment.rounding}, start, end)
     header = timeline.header
     return {
         "schema": SCHEMA,
@@ -34,13 +37,15 @@ def build(timeline: Timeline, assessment: Assessment, *, window: tuple[float, fl
         "source": {
             "host": dict(header.host) if header is not None else None,
             "servers": _servers(views),
-            "devices": _devices(views),
+            "devices": devices_json(views, assessment.rounding),
             "simulated": header.simulated if header is not None else False,
         },
-        "window": {"start_utc": _utc(timeline, start), "start_s": _round(start), "seconds": _round(end - start)},
+        "window": {"start_utc": _utc(timeline, start), "start_s": rounded(start), "seconds": rounded(end - start)},
         "health": _health(timeline, views, start, end),
         "valleys": [valley_json(timeline, item) for item in valleys],
         "plateaus": [_plateau(timeline, item) for item in plateaus],
+        "dips": [dip_json(timeline, item) for item in dips],
+        "dip_counts": [_dip_count(item) for item in counts],
         "ledger": [_ledger_row(item) for item in rows],
         "self": _self(timeline),
         "ended": assessment.ended,
@@ -59,15 +64,17 @@ def valley_json(timeline: Timeline, valley: Valley) -> dict[str, Any]:
         "id": valley.id,
         "kind": valley.kind,
         "devices": list(valley.devices),
-        "start_s": _round(valley.start_s),
-        "end_s": _round(valley.end_s),
-        "start_error_s": _round(valley.start_error_s),
-        "end_error_s": _round(valley.end_error_s),
+        "start_s": rounded(valley.start_s),
+        "end_s": rounded(valley.end_s),
+        "start_error_s": rounded(valley.start_error_s),
+        "end_error_s": rounded(valley.end_error_s),
         "start_utc": _utc(timeline, valley.start_s),
-        "depth_ratio": _round(valley.depth_ratio),
-        "idle_s": _round(valley.idle_s),
-        "idle_error_s": _round(valley.idle_error_s),
+        "depth_ratio": rounded(valley.depth_ratio),
+        "idle_s": rounded(valley.idle_s),
+        "idle_error_s": rounded(valley.idle_error_s),
+        "longest_gap_s": None if valley.longest_gap_s is None else [rounded(item) for item in valley.longest_gap_s],
         "confirmed": valley.confirmed,
+        "agreeing": list(valley.agreeing),
         "tokens_lost": None if valley.tokens_lost is None else round(valley.tokens_lost, 1),
         "tokens_shared_with": list(valley.tokens_shared_with),
         "became_level": valley.became_level,
@@ -78,11 +85,11 @@ def valley_json(timeline: Timeline, valley: Valley) -> dict[str, Any]:
         "score": said.score,
         "runner_up": None if said.runner_up is None else {"cause": said.runner_up[0], "score": said.runner_up[1]},
         "segments": [
-            {"start_s": _round(item.start_s), "end_s": _round(item.end_s), "cause": item.cause}
+            {"start_s": rounded(item.start_s), "end_s": rounded(item.end_s), "cause": item.cause}
             for item in said.segments
         ],
         "evidence": [
-            {"signal": item.signal, "value": _round(item.value), "unit": item.unit, "says": item.says}
+            {"signal": item.signal, "value": rounded(item.value), "unit": item.unit, "says": item.says}
             for item in said.evidence
         ],
         "excluded": [{"cause": item.cause, "because": item.because} for item in said.excluded],
@@ -93,17 +100,12 @@ def valley_json(timeline: Timeline, valley: Valley) -> dict[str, Any]:
                 "link": item.link,
                 "state": item.state,
                 "signal": item.signal,
-                "value": _round(item.value),
+                "value": rounded(item.value),
                 "says": item.says,
             }
             for item in said.chain
         ],
     }
-
-
-def _round(value: float | None) -> float | None:
-    # Adding zero turns -0.0 into 0.0, which would read as another number.
-    return None if value is None else round(float(value), DIGITS) + 0.0
 
 
 def _utc(timeline: Timeline, t: float) -> str | None:
@@ -136,19 +138,6 @@ def _servers(views: Mapping[str, SourceView]) -> list[dict[str, Any]]:
     return found
 
 
-def _devices(views: Mapping[str, SourceView]) -> list[dict[str, Any]]:
-    found = []
-    for source in sorted(views):
-        info = views[source].info
-        if info.kind == "device":
-            entity = info.entity
-            names = {"uuid": str(entity.get("uuid") or label_of(source)), "name": entity.get("name")}
-            rest = {"kind": entity.get("kind2"), "index": entity.get("index"), "pids": entity.get("pids")}
-            window = {"window_seconds": _round(info.window), "window_measured": info.window_measured}
-            found.append({**names, **rest, **window})
-    return found
-
-
 def _health(timeline: Timeline, views: Mapping[str, SourceView], start: float, end: float) -> list[dict[str, Any]]:
     """Every source, and every collector that never got as far as one; one that did is told by its sources."""
     found = []
@@ -165,9 +154,9 @@ def _health(timeline: Timeline, views: Mapping[str, SourceView], start: float, e
                 "source": source,
                 "collector": health.collector if health is not None else view.info.collector if view else None,
                 "state": health.state if health is not None else "starting",
-                "coverage_ratio": _round(_coverage(timeline, view, start, end)),
-                "period_seconds": _round(_period(view, health)),
-                "age_seconds": None if newest is None else _round(max(0.0, timeline.now - newest)),
+                "coverage_ratio": rounded(_coverage(timeline, view, start, end)),
+                "period_seconds": rounded(_period(view, health)),
+                "age_seconds": None if newest is None else rounded(max(0.0, timeline.now - newest)),
                 "says": (health.says if health is not None else "") or (view.info.says if view is not None else ""),
             }
         )
@@ -196,12 +185,39 @@ def _coverage(timeline: Timeline, view: SourceView | None, start: float, end: fl
 def _plateau(timeline: Timeline, item: Plateau) -> dict[str, Any]:
     return {
         "device": item.device,
-        "start_s": _round(item.start_s),
-        "end_s": _round(item.end_s),
+        "start_s": rounded(item.start_s),
+        "end_s": rounded(item.end_s),
         "start_utc": _utc(timeline, item.start_s),
-        "busy_ratio": _round(item.busy_ratio),
+        "busy_ratio": rounded(item.busy_ratio),
         "idle_per_step_s": None if item.idle_per_step_s is None else round(item.idle_per_step_s, 6),
         "continues": item.continues,
+    }
+
+
+def dip_json(timeline: Timeline, item: ShallowDip) -> dict[str, Any]:
+    """One shallow dip in the report's form."""
+    return {
+        "device": item.device,
+        "start_s": rounded(item.start_s),
+        "end_s": rounded(item.end_s),
+        "start_error_s": rounded(item.start_error_s),
+        "end_error_s": rounded(item.end_error_s),
+        "start_utc": _utc(timeline, item.start_s),
+        "idle_s": rounded(item.idle_s),
+        "idle_error_s": rounded(item.idle_error_s),
+        "longest_gap_s": [rounded(bound) for bound in item.longest_gap_s],
+        "confirmed": item.confirmed,
+        "agreeing": list(item.agreeing),
+    }
+
+
+def _dip_count(item: DipCount) -> dict[str, Any]:
+    return {
+        "device": item.device,
+        "dips": item.dips,
+        "confirmed": item.confirmed,
+        "idle_s": rounded(item.idle_s),
+        "idle_error_s": rounded(item.idle_error_s),
     }
 
 
@@ -210,36 +226,18 @@ def _ledger_row(item: LedgerRow) -> dict[str, Any]:
         "device": item.device,
         "cause": item.cause,
         "valleys": item.valleys,
-        "device_seconds": _round(item.device_seconds),
+        "device_seconds": rounded(item.device_seconds),
         "tokens_lost": None if item.tokens_lost is None else round(item.tokens_lost, 1),
         "tokens_unknown": item.tokens_unknown,
-        "share_ratio": _round(item.share_ratio),
+        "share_ratio": rounded(item.share_ratio),
     }
-
-
-def _ledger(
-    timeline: Timeline, views: Mapping[str, SourceView], valleys: list[Valley], start: float, end: float
-) -> tuple[LedgerRow, ...]:
-    """The ledger of a part of the stream; a valley that reaches beyond it counts with the share inside."""
-    times = []
-    for source in sorted(views):
-        if views[source].info.kind == "device":
-            label = str(views[source].info.entity.get("uuid") or label_of(source))
-            for item in timeline.ids("device.busy", source)[:1]:
-                seen = timeline.coverage(item, start, end) * (end - start)
-                busy = (reading.mean(timeline, "device.busy", (source,), start, end, "mean") or 0.0) * seen
-                times.append(ledger.DeviceTime(label, seen, busy, 0.0))
-    servers = [label_of(source) for source in sorted(views) if source.startswith("metrics/")]
-    server = servers[0] if servers else "server"
-    lost = [loss for valley in valleys for loss in ledger.losses(valley, server, start, end)]
-    return ledger.rows(times, lost)
 
 
 def _self(timeline: Timeline) -> dict[str, Any]:
     cost = timeline.self_cost
     return {
-        "cpu_seconds": None if cost is None else _round(cost.cpu_seconds),
+        "cpu_seconds": None if cost is None else rounded(cost.cpu_seconds),
         "rss_bytes": None if cost is None else cost.rss_bytes,
-        "py_spy_cpu_seconds": None if cost is None else _round(cost.py_spy_cpu_seconds),
-        "cpu_ratio": None if cost is None or cost.t <= 0.0 else _round(cost.cpu_seconds / cost.t),
+        "py_spy_cpu_seconds": None if cost is None else rounded(cost.py_spy_cpu_seconds),
+        "cpu_ratio": None if cost is None or cost.t <= 0.0 else rounded(cost.cpu_seconds / cost.t),
     }

@@ -37,6 +37,7 @@ def render(report: Mapping[str, Any], *, ascii: bool, width: int) -> str:
     lines += [*_ledger(report), ""]
     lines += _plateaus(report, width)
     lines += _valleys(report, width)
+    lines += _dips(report, width)
     lines += _cost(report)
     text = "\n".join(printable(line).rstrip() for line in lines).rstrip() + "\n"
     return _to_ascii(text) if ascii else text
@@ -66,7 +67,10 @@ def _where(report: Mapping[str, Any]) -> list[str]:
         resolution = device["window_seconds"]
         how = "measured" if device["window_measured"] else "stated"
         shown = "" if resolution is None else f"  window {resolution * 1000:.0f} ms ({how})"
-        lines.append(f"device  {device['name'] or device['uuid']}  {device['kind'] or ''}{shown}")
+        if device["busy_unsupported"]:
+            shown = "  utilisation N/A"
+        part = f" {device['slice']}" if device["slice"] else ""
+        lines.append(f"device  {device['name'] or device['uuid']}{part}  {device['kind'] or ''}{shown}")
     if not source["devices"]:
         lines.append("device  none seen: only the server's progress tells of valleys")
     return lines
@@ -130,6 +134,22 @@ def _plateaus(report: Mapping[str, Any], width: int) -> list[str]:
     return [*lines, ""]
 
 
+def _dips(report: Mapping[str, Any], width: int) -> list[str]:
+    """One line a device: single gaps shorter than a window, too little for a valley."""
+    found = [item for item in report["dip_counts"] if item["dips"]]
+    if not found:
+        return []
+    names = {device["uuid"]: device["name"] or device["uuid"] for device in report["source"]["devices"]}
+    lines = ["Dips (one or two windows, so a gap shorter than a window or several; in the spread idle above)"]
+    for item in found:
+        count, sure = item["dips"], item["confirmed"]
+        second = f"{sure} with a second signal, " if 0 < sure < count else ""
+        seen = "a second signal agrees" if sure == count else f"{second}suspected: one signal alone"
+        told = f"{count} dip{'s' if count != 1 else ''}, idle {item['idle_s']:.2f} ±{item['idle_error_s']:.2f} s"
+        lines += _wrap(f"{names.get(item['device'], item['device'])}: {told}; {seen}", width, "  ")
+    return [*lines, ""]
+
+
 def _weight(valley: Mapping[str, Any]) -> tuple[bool, float, float]:
     """Worst first: what is no fault comes last, then by what it cost."""
     return (
@@ -180,6 +200,9 @@ def _headline(valley: Mapping[str, Any], width: int, *, ended: bool) -> list[str
     cost = "tokens lost not known" if tokens is None else f"{tokens:.0f} tokens lost" if tokens else "no tokens lost"
     cost += f" besides those of {others}" if others else ""
     idle = "" if valley["idle_s"] is None else f", idle {valley['idle_s']:.2f} ±{valley['idle_error_s'] or 0:.2f} s"
+    if valley["longest_gap_s"] is not None:
+        low, high = valley["longest_gap_s"]
+        idle += f" (longest gap {low:.2f} to {high:.2f} s)"
     still = ""
     if valley["end_s"] is None:
         still = ", still open when watching ended" if ended else " and goes on"

@@ -31,12 +31,22 @@ class Sources(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeviceRef:
-    """A device: its source, the name people know it by, the kind, and the server processes seen on it."""
+    """A device: its source, the name people know it by, the kind, and the server processes seen on it.
+
+    ``also`` are other sources that tell of the same device. ``from_gpm``: its duty cycle is GPM's own, so that other
+    GPM counters are no second witness.
+    """
 
     source: str
     label: str
     is_cpu: bool
     pids: frozenset[int] | None
+    also: tuple[str, ...] = ()
+    from_gpm: bool = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.source, *self.also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,7 @@ def scopes(timeline: Sources) -> tuple[Scope, ...]:
     which none of the server's processes was found is not the server's where another device has some."""
     infos = [timeline.sources[key].info for key in sorted(timeline.sources)]
     servers = [info for info in infos if info.id.startswith("metrics/")]
-    devices = [_device(info) for info in infos if info.kind == "device"]
+    devices = measured([info for info in infos if info.kind == "device"])
     processes = [info for info in infos if info.kind == "process" and info.id.startswith(("threads/", "proc/"))]
     shared = [info.id for info in infos if info.kind == "host" and "/" not in info.id]
     found = []
@@ -125,13 +135,55 @@ def _count(refs: Sequence[ProcessRef], roles: frozenset[str]) -> int:
     return len({ref.pid for ref in refs if ref.role in roles})
 
 
-def _device(info: Source) -> DeviceRef:
+def tells_busy(info: Source) -> bool:
+    """Whether a device's source delivers its duty cycle."""
+    return "device.busy" in info.signals and "device.busy" not in info.unsupported
+
+
+def measured(infos: Sequence[Source]) -> list[DeviceRef]:
+    """Every device whose duty cycle is measured, each once.
+
+    Of several sources of one device (its driver's and an exporter's) the driver's speaks. A GPU that is cut into slices
+    is its slices where those are measured, and slices that an exporter names otherwise are the driver's.
+    """
+    busy = sorted((info for info in infos if tells_busy(info)), key=lambda item: (_second_hand(item), item.id))
+    sliced = {str(info.entity["parent"]): _second_hand(info) for info in reversed(busy) if info.entity.get("parent")}
+    chosen: dict[str, Source] = {}
+    for info in busy:
+        parent, name = info.entity.get("parent"), device_label(info)
+        told_better = bool(parent) and _second_hand(info) and not sliced[str(parent)]
+        if name not in chosen and name not in sliced and not told_better:
+            chosen[name] = info
+    return [
+        _device(info, tuple(other.id for other in infos if device_label(other) == name and other is not info))
+        for name, info in sorted(chosen.items(), key=lambda item: item[1].id)
+    ]
+
+
+def device_label(info: Source) -> str:
+    """The name people know a device by."""
+    return str(info.entity.get("uuid") or label_of(info.id))
+
+
+def _from_counters(info: Source) -> bool:
+    """A slice has no duty cycle but the counters' own; an exporter's is the driver's where it is whole per cents."""
+    stated = info.refresh_by_signal.get("device.busy", info.refresh) == "gpm"
+    return stated or bool(info.entity.get("parent")) or (_second_hand(info) and not info.rounding)
+
+
+def _second_hand(info: Source) -> bool:
+    return info.id.startswith("dcgm/")
+
+
+def _device(info: Source, also: tuple[str, ...]) -> DeviceRef:
     pids = info.entity.get("pids")
     return DeviceRef(
         source=info.id,
-        label=str(info.entity.get("uuid") or label_of(info.id)),
+        label=device_label(info),
         is_cpu=info.entity.get("kind2") == "cpu",
         pids=None if pids is None else _pids(pids),
+        also=also,
+        from_gpm=_from_counters(info),
     )
 
 

@@ -1,4 +1,4 @@
-"""The one plain sentence that is always on screen, and the hints beside it."""
+"""The one plain sentence that is always on screen."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from typing import Final
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import reading
 from gaptop.valleys.model import CAUSE_NAMES, Assessment, Valley
-from gaptop.valleys.scope import Scope
 
 THREADS_REMEDY: Final = "run `sudo gaptop record -o - | gaptop open -`"
 NO_ANSWER: Final = frozenset({"late", "failing", "absent", "refused"})
-PHANTOM_SECONDS: Final = 10.0
-PHANTOM_BUSY: Final = 0.9
 
 
 def sentence(timeline: Timeline, state: Assessment) -> str:
@@ -83,18 +80,3 @@ def _none_yet(timeline: Timeline, state: Assessment) -> str:
         return f"no valley yet: no device seen, {rate:.4g} decode tokens a second"
     says = [health.says for health in timeline.health.values() if health.state != "ok" and health.says]
     return f"nothing measured yet: {says[0]}" if says else "nothing measured yet"
-
-
-def hints(timeline: Timeline, scopes: tuple[Scope, ...]) -> tuple[str, ...]:
-    """What is missing and how to get it, and a device that reads busy although nothing runs."""
-    found = [health.says for _, health in sorted(timeline.health.items()) if health.state not in ("ok", "starting")]
-    start = max(0.0, timeline.now - PHANTOM_SECONDS)
-    for scope in scopes:
-        running = reading.mean(timeline, "sched.running", scope.metrics, start, timeline.now)
-        for device in scope.devices:
-            busy = reading.mean(timeline, "device.busy", (device.source,), start, timeline.now)
-            if running == 0.0 and busy is not None and busy >= PHANTOM_BUSY and timeline.now >= PHANTOM_SECONDS:
-                power = reading.mean(timeline, "device.power", (device.source,), start, timeline.now)
-                watts = "" if power is None else f" at {power:.0f} W"
-                found.append(f"{device.label} reads {busy:.0%} busy{watts} although no request runs: phantom busy")
-    return tuple(dict.fromkeys(text for text in found if text))

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
+
 import numpy as np
 
 from gaptop.recording.lines import Source
 from gaptop.timeline.timeline import Timeline
-from gaptop.timeline.types import Floats, SeriesId
+from gaptop.timeline.types import Floats, SeriesId, Steps
 from gaptop.valleys.detect import ACTIVE, Dip, DipDetector
 from gaptop.valleys.gather import decode_is_live
 from gaptop.valleys.grid import CELL, cell_of, cells, last_cell
+from gaptop.valleys.learnt import GapRounding
 from gaptop.valleys.ordinary import Ordinary
 from gaptop.valleys.plateau import PlateauFinder
 from gaptop.valleys.progress import FLAT, Interval, Stall, StallDetector
+from gaptop.valleys.rounding import WHOLE, doubt
+from gaptop.valleys.runs import Run, RunFinder
 
 DEFAULT_WINDOW = 0.2
 """Seconds; where a device's source does not state its window (NVML's were measured at 167-202 ms)."""
+
+WINDOW_MOVED = 0.05
+"""A window that is this much longer or shorter is another one: what was learnt from the old one does not hold."""
 
 SAME_READING = 1e-6
 MOST_CELLS = round(3600 / CELL)
 
 
 class DeviceTrack:
-    """One device: its valleys, its plateaus, its ordinary times."""
+    """One device: its valleys, its shallow dips, its plateaus, its ordinary times, and how its readings are rounded."""
 
     def __init__(self, source: str, label: str) -> None:
         self.source = source
@@ -30,11 +39,33 @@ class DeviceTrack:
         self.detector = DipDetector(source)
         self.plateaus = PlateauFinder(label)
         self.ordinary = Ordinary()
+        self.shallow: list[Run] = []
+        """Runs of low windows that no valley speaks for, newest last; to be taken out by whoever tells them."""
         self.cursor: int | None = None
+        self._stated = ""
+        self._learnt = GapRounding()
+        self._runs = RunFinder()
+        self._windows: deque[tuple[float, float, float]] = deque()
+        self._told_to = -math.inf
+        self._valley_to = -math.inf
+
+    @property
+    def rounding(self) -> str:
+        """How readings are made whole per cents: as its source states it, else as its own gaps have told it."""
+        return self._learnt.word or "percent" if self._stated == "percent" else self._stated
+
+    @property
+    def learnt(self) -> bool:
+        """Whether its own gaps have told its rounding."""
+        return self._stated == "percent" and self._learnt.word != ""
 
     def describe(self, info: Source) -> None:
         """The source was described (anew): its window may have been measured meanwhile."""
-        self.detector.window = self.plateaus.window = info.window or info.period or DEFAULT_WINDOW
+        stated = info.window_by_signal.get("device.busy") or info.window or info.period or DEFAULT_WINDOW
+        if abs(stated - self.detector.window) > WINDOW_MOVED * stated and self._told_to > -math.inf:
+            self._learnt = GapRounding()
+        self.detector.window = self.plateaus.window = stated
+        self._stated = info.rounding
 
     def read(self, timeline: Timeline, until: float) -> tuple[int, Floats] | None:
         """The cells from the cursor up to ``until``, with the index of the first; None where there is none."""
@@ -52,18 +83,42 @@ class DeviceTrack:
         # Stream time may jump in a damaged file; more than the timeline remembers holds nothing to look at.
         first, self.cursor = max(self.cursor, end - MOST_CELLS), end
         # A reading outside 0..1 is no share; kept as it is, one of them could outweigh an hour.
-        return first, np.clip(cells(timeline.steps(ids[0], first * CELL, end * CELL), first, end), 0.0, 1.0)
+        found = timeline.steps(ids[0], first * CELL, end * CELL)
+        steps = Steps(found.start, found.end, np.clip(found.value, 0.0, 1.0))
+        for start, till, value in zip(steps.start.tolist(), steps.end.tolist(), steps.value.tolist(), strict=True):
+            if self._told_to + SAME_READING < till <= end * CELL + SAME_READING:
+                self._windows.append((start, till, value))
+                self._told_to = till
+        return first, cells(steps, first, end)
 
     def feed(self, cell: int, value: float) -> tuple[Dip | None, Dip | None]:
         """Take one cell; returns the valley that began and the one that ended with it."""
-        before = self.detector.open
+        before, end = self.detector.open, (cell + 1) * CELL
         ended = self.detector.feed(cell, value)
+        if ended is not None and ended.end is not None:
+            self._valley_to = max(self._valley_to, ended.end)
         began = self.detector.open if self.detector.open is not before else None
+        if began is not None:
+            began.floor, began.rounding, began.not_before = self._runs.floor, self.rounding, self._valley_to
+        while self._windows and self._windows[0][1] <= end + SAME_READING:
+            self._window(*self._windows.popleft())
         inside = self.detector.open is not None
         self.plateaus.feed(cell, float("nan") if inside else value)
         if not inside and value > ACTIVE:
             self.ordinary.add(cell * CELL, (cell + 1) * CELL)
         return began, ended
+
+    def _window(self, start: float, end: float, value: float) -> None:
+        """Take one window, in the order of cells: what is learnt from it counts from then on, however readings came."""
+        if WHOLE < value < 1.0 - WHOLE:
+            self.detector.correct(doubt(self.rounding).shift * (end - start))
+        run = self._runs.feed(start, end, value)
+        if run is None:
+            return
+        if self._stated == "percent" and run.steady[0] >= 1.0 - WHOLE:
+            self._learnt.add(run.values)
+        if self.detector.open is None and self._valley_to <= run.start + SAME_READING:
+            self.shallow.append(run)
 
 
 class ProgressTrack:

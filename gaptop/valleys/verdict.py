@@ -7,6 +7,7 @@ from typing import Final
 
 from gaptop.valleys.advice import advice
 from gaptop.valleys.causes import RULES
+from gaptop.valleys.causes.artefact import OURS
 from gaptop.valleys.causes.rule import LIKELY, STRONG
 from gaptop.valleys.causes.unknown import FLOOR
 from gaptop.valleys.chain import chain
@@ -18,6 +19,8 @@ CLEAR: Final = 0.25
 
 NARROW: Final = 0.10
 """Closer than this the order alone decides: the verdict is a guess, and says so."""
+
+OUR_CALL: Final = "what it would have been without gaptop's own call to the driver, which was slow at that time"
 
 SCORE_DIGITS: Final = 3
 
@@ -35,8 +38,10 @@ def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool)
     best = findings[0]
     others = [item for item in findings[1:] if item.cause != "unknown" and item.score > 0.0]
     runner = others[0] if others else None
-    unseen = _unseen(best, findings)
+    unseen = (*_ours(evidence), *_unseen(best, findings))
     confidence = _confidence(best, runner, confirmed)
+    if confidence == "high" and _ours(evidence):
+        confidence = "medium"
     return Verdict(
         cause=best.cause,
         detail=best.detail,
@@ -51,6 +56,13 @@ def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool)
         segments=tuple(segments) or (Segment(evidence.start, evidence.end, best.cause),),
         doubt=_doubt(best, runner) if confidence == "low" else "",
     )
+
+
+def _ours(evidence: Evidence) -> tuple[str, ...]:
+    """What is to be said where our own reading of the device may have made the valley, or bent its reading."""
+    if evidence.slow_calls or (evidence.own_share is not None and evidence.own_share >= OURS):
+        return (OUR_CALL,)
+    return ()
 
 
 def _confidence(best: Finding, runner: Finding | None, confirmed: bool) -> Confidence:

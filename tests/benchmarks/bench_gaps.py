@@ -1,7 +1,8 @@
 """Whether short gaps of a device are found: 300 ms each two seconds, at random phase to NVML's windows of 200 ms.
 
 The device is a stand-in for libnvidia-ml.so.1 under the unmodified binding: each of its windows holds the true share of
-time that was busy. Eight devices run side by side, each with gaps of its own; only the probe and the analysis run.
+time that was busy, in whole per cents. Eight devices run side by side, each with gaps of its own; only the probe and
+the analysis run. In virtual time, five minutes long and at more windows: tests/devices_truth/test_truth_found.py.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gaptop.timeline.timeline import Timeline
 from gaptop.valleys.analyst import Analyst
 from gaptop.valleys.model import Valley
 from tests.benchmarks.table import Row, missing
+from tests.devices_truth.boxcar import around
 from tests.fakes.nvml.build import NoCompiler, environment
 
 _WINDOW: Final = 0.2
@@ -59,7 +61,10 @@ def main() -> list[Row]:
     chance = random.Random(7)
     made = {f"GPU-{index}": _gaps(chance) for index in range(_DEVICES)}
     start = time.monotonic_ns() + round(_SHIFT * 1e9)
-    devices = [{"uuid": uuid, "name": uuid, "series": _series(gaps)} for uuid, gaps in made.items()]
+    devices = [
+        {"uuid": uuid, "name": uuid, "intervals": around(gaps, _SECONDS + 4), "watts": (100, 300)}
+        for uuid, gaps in made.items()
+    ]
     try:
         variables = environment({"start_ns": start, "clock": "monotonic", "devices": devices})
     except NoCompiler as error:
@@ -96,17 +101,6 @@ def _steps(first: float, last: float) -> Iterator[float]:
     while first + _EACH <= last:
         yield first
         first += _EACH
-
-
-def _series(gaps: Gaps) -> list[tuple[float, float]]:
-    """What a boxcar of one window after the other shows."""
-    series = []
-    for index in range(round((_SECONDS + 4) / _WINDOW)):
-        begin, end = index * _WINDOW, (index + 1) * _WINDOW
-        idle = sum(max(0.0, min(end, b) - max(begin, a)) for a, b in gaps)
-        busy = 1.0 - idle / _WINDOW
-        series.append((round(busy, 4), 100 + 200 * busy))
-    return series
 
 
 def _dips(gap: tuple[float, float], readings: list[tuple[float, float]]) -> bool:

@@ -26,7 +26,7 @@ def _compiler() -> None:
 def test_mig_is_not_supported_never_zero() -> None:
     lines = watch(enough(3, "device.power"), {"series": SERIES, "mig": True})
     info = of(lines, "SourceInfo")[-1]
-    assert "GPM" in info["unsupported"]["device.busy"]
+    assert "MIG is on" in info["unsupported"]["device.busy"]
     assert "device.busy" not in info["signals"]
     assert not readings(lines, "device.busy")
     marks = [line["time_ns"] for line in of(lines, "Delivered")]
@@ -36,8 +36,6 @@ def test_mig_is_not_supported_never_zero() -> None:
 def test_what_one_gpu_lacks_is_named_per_field() -> None:
     lacking = ["field:186", "field:83", "field:191", "nvmlDeviceGetTemperature", "nvmlDeviceGetEnforcedPowerLimit"]
     device = {"series": SERIES, "memory_total": 0, "unsupported": lacking}
-    lines = watch(enough(3, "device.power"), device)
-    info = of(lines, "SourceInfo")[-1]
     missing = {
         "device.energy",
         "device.temperature",
@@ -45,7 +43,19 @@ def test_what_one_gpu_lacks_is_named_per_field() -> None:
         "device.memory_used",
         "device.memory_total",
         "device.foreign_processes",
+        "device.nvlink_rx",
+        "device.nvlink_tx",
+        "device.graphics_active",
+        "device.sm_active",
+        "device.tensor_active",
+        "device.dram_active",
     }
+
+    def told(lines: list[Line]) -> bool:
+        return missing <= set(of(lines, "SourceInfo")[-1]["unsupported"]) and len(readings(lines, "device.power")) >= 3
+
+    lines = watch(told, device)
+    info = of(lines, "SourceInfo")[-1]
     assert set(info["unsupported"]) == missing
     assert "shares the host's memory" in info["unsupported"]["device.memory_total"]
     assert "GetPowerUsage" in info["says"]

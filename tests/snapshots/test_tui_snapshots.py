@@ -9,6 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.screenshots.__main__ import canned_app
+from tests.snapshots.fleets import fleet_app
 
 Compare = Callable[..., bool]
 
@@ -46,3 +47,24 @@ def test_help(snap_compare: Compare) -> None:
 
 def test_too_small(snap_compare: Compare) -> None:
     assert snap_compare(canned_app(), terminal_size=(20, 5), run_before=settle)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("two", (80, 24)),
+        ("eight", (80, 24)),
+        ("eight", (120, 40)),
+        ("eight", (200, 60)),
+        ("mig", (120, 40)),
+        ("gpm", (120, 40)),
+        ("unmapped", (120, 40)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value[0]}x{value[1]}",
+)
+def test_devices(snap_compare: Compare, name: str, size: tuple[int, int]) -> None:
+    assert snap_compare(fleet_app(name), terminal_size=size, run_before=settle)
+
+
+def test_devices_in_ascii(snap_compare: Compare) -> None:
+    assert snap_compare(fleet_app("mig", ascii_only=True), terminal_size=(80, 24), run_before=settle)

@@ -140,6 +140,32 @@ def test_a_password_in_a_command_line_is_warned_of_and_not_repeated() -> None:
         assert quiet.stderr == ""
 
 
+@click.command()
+@target_options
+def exporters(target: Target) -> None:
+    click.echo(json.dumps(probe_config(target, None)["dcgm"]))
+
+
+def test_exporters_are_checked_and_each_is_named_once() -> None:
+    result = CliRunner().invoke(exporters, ["--dcgm", "gpu-a", "--dcgm", "http://gpu-a:9400/metrics", "--dcgm", "b:1"])
+    assert json.loads(result.stdout) == ["gpu-a", "b:1"]
+    assert result.stderr == ""
+    bad = CliRunner().invoke(exporters, ["--dcgm", "ftp://gpu-a"])
+    assert bad.exit_code == Exit.USAGE
+    assert "9400" in bad.output
+    several = CliRunner(env={"GAPTOP_DCGM": "gpu-a https://gpu-b:443"}).invoke(exporters)
+    assert json.loads(several.stdout) == ["gpu-a", "https://gpu-b:443"]
+
+
+def test_an_exporters_password_in_a_command_line_is_warned_of_and_not_repeated() -> None:
+    url = "http://me:hunter2@gpu-a"
+    typed = CliRunner().invoke(exporters, ["--dcgm", url])
+    assert "GAPTOP_DCGM" in typed.stderr
+    assert "hunter2" not in typed.stderr
+    assert CliRunner(env={"GAPTOP_DCGM": url}).invoke(exporters).stderr == ""
+    assert "hunter2" not in CliRunner().invoke(exporters, ["--dcgm", "http://me:hunter2@"]).output
+
+
 def test_the_probe_gets_secrets_in_its_configuration_only() -> None:
     config = probe_config(Target(headers={"Authorization": "Bearer abc"}), server("http://127.0.0.1:8000", 11))
     assert config["headers"] == {"Authorization": "Bearer abc"}

@@ -1,61 +1,32 @@
-"""The CPU as a device: which threads compute, and what their share of a window is."""
+"""The CPU as a device: servers, processes and threads that end, hide, restart or are on a GPU after all."""
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from gaptop_collectors.collector import Batch, CollectorError, Delivered, Hole, Message, SourceInfo
-from gaptop_collectors.devices import cpu
+from gaptop_collectors.collector import CollectorError, Delivered, Hole, SourceInfo
+from gaptop_collectors.devices import cpu_pool
 from gaptop_collectors.devices.cpu import CpuDevice
-from gaptop_collectors.devices.cpu_threads import ThreadClock, opens_gpu, threads_of
-from gaptop_collectors.target import Processes, Role, ServerProcess
-
-STAT = "{tid} (a b) c) R 1 1 1 0 -1 4194560 1 0 0 0 {user} {system} 0 0 20 0 1 0 77 0 0\n"
-
-
-class FakeProc:
-    """A /proc of plain files; time is moved by hand."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root = root / "proc"
-        self.dev = root / "dev"
-        self.dev.mkdir()
-        self.now = 100 * 10**9
-        clock = SimpleNamespace(
-            monotonic_ns=lambda: self.now,
-            monotonic=lambda: self.now / 1e9,
-            clock_gettime=time.clock_gettime,
-            CLOCK_BOOTTIME=time.CLOCK_BOOTTIME,
-        )
-        monkeypatch.setattr(cpu, "time", clock)
-
-    def thread(self, pid: int, tid: int, on_core_ns: int = 1, waiting_ns: int = 0) -> None:
-        task = self.root / str(pid) / "task" / str(tid)
-        task.mkdir(parents=True, exist_ok=True)
-        (self.root / str(pid) / "fd").mkdir(exist_ok=True)
-        (task / "comm").write_text("llama-server\n")
-        (task / "stat").write_text(STAT.format(tid=tid, user=on_core_ns // 10**7, system=0))
-        with (task / "schedstat").open("w") as file:  # in place: the descriptor stays open
-            file.write(f"{on_core_ns} {waiting_ns} 5\n")
-
-
-class Given(Processes):
-    def __init__(self, *processes: tuple[int, Role]) -> None:
-        self.processes = [ServerProcess(pid, role, "llama-server", False, 1) for pid, role in processes]
-
-    def current(self) -> Sequence[ServerProcess]:
-        return self.processes
-
-    def why_empty(self) -> str:
-        return "" if self.processes else "the server's socket belongs to another user"
+from gaptop_collectors.devices.cpu_threads import MainThread, ThreadClock, counts_in_ticks, opens_gpu, threads_of
+from gaptop_collectors.target import ServerProcess
+from tests.unit.cpu_proc import (
+    MS,
+    STARTED,
+    FakeProc,
+    Given,
+    device,
+    judged,
+    readings,
+    step,
+)
 
 
 @pytest.fixture
@@ -63,108 +34,107 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProc:
     return FakeProc(tmp_path, monkeypatch)
 
 
-def device(proc: FakeProc, *processes: tuple[int, Role]) -> CpuDevice:
-    return CpuDevice(Given(*processes), proc=proc.root, dev=proc.dev)
-
-
-def busy(messages: Sequence[Message]) -> list[float | None]:
-    return [value for one in messages if isinstance(one, Batch) for value in one.values["device.busy"]]
-
-
-def step(proc: FakeProc, watched: CpuDevice, ms: int = 100) -> Sequence[Message]:
-    proc.now += ms * 1_000_000
-    return watched.sample()
-
-
-def test_the_main_threads_share_of_the_window(proc: FakeProc) -> None:
-    proc.thread(10, 10, 500_000_000)
-    watched = device(proc, (10, "server"))
-    info = watched.open()[0]
-    assert isinstance(info, SourceInfo)
-    assert (info.source, info.entity["kind2"], info.window) == ("cpu/llama-server", "cpu", 0.1)
-    assert "spinning" in info.says
-    proc.thread(10, 10, 570_000_000)
-    messages = step(proc, watched)
-    assert busy(messages) == [pytest.approx(0.7)]
-    assert messages[-1] == Delivered("cpu/llama-server", proc.now)
-    assert busy(step(proc, watched)) == [0.0]
-    watched.close()
-
-
-def test_workers_are_admitted_and_http_threads_are_not(proc: FakeProc) -> None:
-    """11 works with 10 (and has to wait for a core), 12 serves HTTP: briefly beside 10, and long while 10 sleeps."""
-    for tid in (10, 11, 12):
-        proc.thread(10, tid)
+@pytest.mark.parametrize("how", ["zombie", "gone"])
+def test_an_ended_main_thread_is_a_hole_and_not_zero(proc: FakeProc, how: str) -> None:
+    proc.thread(10, 10)
     watched = device(proc, (10, "server"))
     watched.open()
-    for k in range(1, 5):
-        proc.thread(10, 10, k * 90_000_000)
-        proc.thread(10, 11, k * 30_000_000, k * 60_000_000)
-        proc.thread(10, 12, k * 20_000_000)
-        messages = step(proc, watched)
-    assert busy(messages) == [pytest.approx((0.9 + 0.3) / 2)]
-    for k in range(1, 5):
-        proc.thread(10, 12, 80_000_000 + k * 100_000_000)
-        messages = step(proc, watched)
-    assert busy(messages) == [0.0]
+    step(proc, watched)
+    if how == "zombie":
+        proc.thread(10, 10, state="Z")
+    else:
+        proc.end(10, 10)
+    start = proc.now
+    messages = step(proc, watched)
+    assert readings(messages) == [0.0], "the window before is known"
+    assert Hole("cpu/llama-server", start, proc.now, "no compute thread is left") in messages
+    assert messages[-1] == Delivered("cpu/llama-server", proc.now)
+    assert readings(step(proc, watched)) == []
     watched.close()
 
 
-def test_a_front_end_is_no_device_and_workers_come_before_the_engine(proc: FakeProc) -> None:
-    for pid in (10, 20, 30):
+def test_one_of_two_processes_that_ends_is_a_hole_too(proc: FakeProc) -> None:
+    for pid in (10, 20):
         proc.thread(pid, pid)
-    watched = device(proc, (10, "api"), (20, "engine"), (30, "worker"))
-    info = watched.open()[0]
-    assert isinstance(info, SourceInfo)
-    assert info.entity["pids"] == [30]
-    proc.thread(10, 10, 10**9)
-    proc.thread(20, 20, 10**9)
-    assert busy(step(proc, watched)) == [0.0]
-    with pytest.raises(CollectorError, match="no process of the server") as error:
-        device(proc, (10, "api")).open()
+    watched = device(proc, (10, "worker"), (20, "worker"))
+    watched.open()
+    step(proc, watched)
+    proc.end(20, 20)
+    messages = step(proc, watched)
+    assert readings(messages) == [0.0]
+    assert "the main thread has ended" in [one.reason for one in messages if isinstance(one, Hole)]
+
+
+def test_another_process_of_the_same_pid_is_not_measured(proc: FakeProc) -> None:
+    proc.thread(10, 10)
+    watched = device(proc, (10, "server"))
+    watched.open()
+    step(proc, watched)
+    proc.end(10, 10)
+    proc.thread(10, 10, 10**6, started=STARTED + 1)
+    assert readings(step(proc, watched, 1000)) == [0.0]
+    proc.thread(10, 10, 10**6 + 100, started=STARTED + 1)
+    assert readings(step(proc, watched)) == []
+
+
+def test_hidden_threads_are_told_with_the_remedy(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc.thread(10, 10)
+
+    def hidden(pid: int, root: Path) -> set[int]:
+        raise PermissionError(errno.EPERM, "hidden")
+
+    monkeypatch.setattr(cpu_pool, "threads_of", hidden)
+    with pytest.raises(CollectorError, match="may not see the threads of process 10.*sudo") as error:
+        device(proc, (10, "server")).open()
+    assert error.value.state == "refused"
+    with pytest.raises(CollectorError, match="ended, or /proc hides it") as error:
+        device(proc, (44, "server")).open()
     assert error.value.state == "absent"
-    with pytest.raises(CollectorError, match="another user"):
-        device(proc).open()
+
+
+def test_no_file_left_to_open_is_told(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc.thread(10, 10)
+
+    def full(*arguments: object) -> ThreadClock:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(cpu_pool, "ThreadClock", full)
+    with pytest.raises(CollectorError, match="ulimit"):
+        device(proc, (10, "server")).open()
 
 
 def test_a_late_sample_leaves_a_hole(proc: FakeProc) -> None:
     proc.thread(10, 10)
     watched = device(proc, (10, "server"))
     watched.open()
+    step(proc, watched)
     before = proc.now
     messages = step(proc, watched, 700)
     (hole,) = [one for one in messages if isinstance(one, Hole)]
-    assert (hole.start_ns, hole.end_ns) == (before, proc.now - 100_000_000)
+    assert (hole.start_ns, hole.end_ns) == (before, proc.now - 100 * MS)
+    assert messages[-1] == Delivered("cpu/llama-server", before), "the late window itself comes with the next sample"
 
 
 def test_a_restarted_server_is_followed_without_an_invented_zero(proc: FakeProc) -> None:
     proc.thread(10, 10)
     given = Given((10, "server"))
-    watched = CpuDevice(given, proc=proc.root, dev=proc.dev)
+    watched = CpuDevice(given, proc=proc.root, dev=proc.dev, affinity=lambda tid: {0})
     watched.open()
     step(proc, watched)
-    proc.thread(44, 44, 10**9)
-    given.processes = [ServerProcess(44, "server", "llama-server", False, 2)]
+    held = proc.now - 100 * MS
+    proc.thread(44, 44, 1000)
+    given.processes = [ServerProcess(44, "server", "llama-server", False, STARTED)]
     messages = step(proc, watched, 1000)
-    assert busy(messages) == []
+    assert readings(messages) == []
     assert [type(one) for one in messages] == [SourceInfo, Hole, Delivered]
-    proc.thread(44, 44, 10**9 + 50_000_000)
-    assert busy(step(proc, watched)) == [pytest.approx(0.5)]
+    (hole,) = [one for one in messages if isinstance(one, Hole)]
+    assert (hole.start_ns, hole.end_ns) == (held, proc.now), "with the window that was not judged yet"
+    proc.thread(44, 44, 1050, state="S")
+    step(proc, watched)
+    assert judged(proc, watched) == [pytest.approx(0.5)]
     given.processes = []
     with pytest.raises(CollectorError):
         step(proc, watched, 1000)
-
-
-def test_a_kernel_that_does_not_count_is_read_in_ticks(proc: FakeProc) -> None:
-    proc.thread(10, 10, 30_000_000)
-    (proc.root / "10/task/10/schedstat").write_text("0 0 0\n")
-    watched = device(proc, (10, "server"))
-    info = watched.open()[0]
-    assert isinstance(info, SourceInfo)
-    assert "10 ms" in info.says
-    assert info.error == 0.01
-    (proc.root / "10/task/10/stat").write_text(STAT.format(tid=10, user=7, system=1))
-    assert busy(step(proc, watched)) == [pytest.approx(0.5)]
 
 
 @pytest.mark.parametrize(
@@ -178,8 +148,9 @@ def test_users_of_a_gpu_get_no_cpu_device(proc: FakeProc, link: str | None, age_
     (proc.dev / "nvidiactl").touch()
     started = int((time.clock_gettime(time.CLOCK_BOOTTIME) - age_s) * os.sysconf("SC_CLK_TCK"))
     given = Given()
+    proc.thread(10, 10, started=started)
     given.processes = [ServerProcess(10, "server", "llama-server", False, started)]
-    watched = CpuDevice(given, proc=proc.root, dev=proc.dev)
+    watched = CpuDevice(given, proc=proc.root, dev=proc.dev, affinity=lambda tid: {0})
     if state:
         with pytest.raises(CollectorError) as error:
             watched.open()
@@ -211,7 +182,8 @@ def burner() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_real_thread_times_agree_with_the_process(burner: subprocess.Popen[bytes]) -> None:
     assert threads_of(burner.pid) == {burner.pid}
-    clock = ThreadClock(burner.pid, burner.pid)
+    assert not counts_in_ticks(burner.pid)
+    clock = ThreadClock(burner.pid, burner.pid, False)
     before = clock.read().on_core_ns
     user_before = sum(os.times()[:2])
     time.sleep(0.3)
@@ -219,8 +191,14 @@ def test_real_thread_times_agree_with_the_process(burner: subprocess.Popen[bytes
     assert 0.02 < gained < 0.5
     assert sum(os.times()[:2]) - user_before < gained + 0.3
     assert opens_gpu(burner.pid) is False
+    standing = MainThread(burner.pid)
+    assert standing.read().state in "RS"
     burner.kill()
+    os.waitid(os.P_PID, burner.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(ProcessLookupError):
+        standing.read()
     burner.wait()
+    standing.close()
     with pytest.raises((OSError, ValueError)):
         clock.read()
     clock.close()

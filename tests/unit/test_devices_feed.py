@@ -131,3 +131,14 @@ def test_two_devices_in_one_file(path: Path) -> None:
     messages = FeedDevice(str(path)).open()
     assert [info.source for info in infos(messages)] == ["feed/SIM-0", "feed/SIM-1"]
     assert [info.entity["index"] for info in infos(messages)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("told", "stated"), [("nearest", "nearest"), ("down", "down"), ("up", ""), (None, ""), (7, "")]
+)
+def test_how_readings_were_rounded_is_passed_on(tmp_path: Path, told: object, stated: str) -> None:
+    path = tmp_path / "feed"
+    path.write_text(line(5, 0.5, rounding=told))
+    (info, *_) = FeedDevice(str(path)).open()
+    assert isinstance(info, SourceInfo)
+    assert info.rounding == stated

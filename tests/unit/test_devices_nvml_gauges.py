@@ -10,7 +10,7 @@ import pytest
 
 from gaptop_collectors.devices import nvml_calls
 from gaptop_collectors.devices.nvml_calls import CallFailed, Calls
-from gaptop_collectors.devices.nvml_gauges import Gauges
+from gaptop_collectors.devices.nvml_gauges import PROCESSES_S, SELDOM_S, Gauges
 from gaptop_collectors.target import Processes, ServerProcess
 
 pynvml = pytest.importorskip("pynvml")
@@ -46,6 +46,7 @@ class Driver:
             setattr(library, name, self._function(name, answer))
         clock = SimpleNamespace(monotonic=lambda: self.now, monotonic_ns=lambda: int(self.now * 1e9))
         monkeypatch.setattr(nvml_calls, "time", clock)
+        monkeypatch.setattr(nvml_calls, "waited_ns", lambda: 0)
         self.gauges = Gauges(Calls(library), Server())
 
     def _function(self, name: str, answer: Any) -> Any:
@@ -78,6 +79,45 @@ def test_each_group_has_its_own_distance(driver: Driver) -> None:
     assert "device.memory_used" in driver.read(1.5)
     assert "device.foreign_processes" not in driver.read(1.0)
     assert driver.read(2.0)["device.foreign_processes"] == 0
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH])
+def test_an_old_drivers_memory_is_read_in_its_own_way(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    library = driver.gauges._nvml
+
+    def older(handle: Any, version: Any = None) -> Any:
+        if version is not None:
+            raise pynvml.NVMLError(code)
+        return SimpleNamespace(total=80, used=21)
+
+    monkeypatch.setattr(library, "nvmlDeviceGetMemoryInfo", older)
+    assert driver.read()["device.memory_used"] == 21
+
+
+def test_a_process_list_that_takes_long_is_asked_for_seldom(driver: Driver) -> None:
+    driver.listing_s = 0.005
+    driver.read()
+    driver.read(5)
+    assert driver.listings == 2
+    driver.read(20)
+    assert driver.listings == 2
+    assert driver.gauges.periods["device.foreign_processes"] == SELDOM_S
+    driver.listing_s = 0.001
+    driver.read(10)
+    driver.read(5)
+    assert driver.listings == 4
+    assert driver.gauges.periods["device.foreign_processes"] == PROCESSES_S
+
+
+def test_gpus_that_share_the_hosts_memory_say_so(driver: Driver) -> None:
+    driver.fails = {"nvmlDeviceGetMemoryInfo": pynvml.NVML_ERROR_NOT_SUPPORTED}
+    gauges = Gauges(driver.gauges._calls, Server(), shares_memory=True)
+    gauges.read(None, driver.now, {})
+    assert "shares the host's memory" in gauges.unsupported["device.memory_used"]
+    driver.read()
+    assert "shares" not in driver.gauges.unsupported["device.memory_used"]
 
 
 def test_a_process_list_that_is_slow_twice_is_given_up(driver: Driver) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gaptop_collectors.devices.nvml_polling import PollGrid
 from gaptop_collectors.devices.nvml_ring import (
     ClockMap,
     Clocks,
     Entry,
-    PollGrid,
     beside,
     clean,
     clock_map,

@@ -124,6 +124,42 @@ def test_a_dry_ring_is_a_gap_then_polled_and_the_watermark_goes_on(driver: Drive
     assert all(later - earlier >= W / 2 for earlier, later in zip(times, times[1:], strict=False))
 
 
+def test_polled_windows_go_on_when_their_length_has_been_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of 500 ms are taken for 200 ms until two looks have seen enough changes."""
+    driver = Driver(monkeypatch)
+    library = driver._library()
+    library.nvmlDeviceGetUtilizationRates = lambda handle: SimpleNamespace(
+        gpu=driver.now // 500_000_000 * 7 % 90, memory=1
+    )
+
+    def refuse(*arguments: Any) -> Any:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    library.nvmlDeviceGetSamples = refuse
+    driver.utilization = Utilization(Calls(library), START)
+    driver.utilization.start(None)
+    rows, gaps = driver.run(90.0)
+    assert driver.utilization.window_s == pytest.approx(0.5, abs=0.01)
+    assert not gaps
+    times = [row.stamp_ns for row in rows]
+    steps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    assert all(abs(step - 0.5e9) < 0.1e9 for step in steps[-40:])
+
+
+def test_an_entry_that_comes_again_with_another_stamp_is_no_window(driver: Driver) -> None:
+    """As from a driver that maps its own clock onto the wall clock at each call, a little otherwise each time."""
+    rows, gaps = driver.run(1.0)
+    for _ in range(20):
+        driver.entries = [(stamp + 3, value) for stamp, value in driver.entries]
+        more_rows, more_gaps = driver.run(0.25)
+        rows += more_rows
+        gaps += more_gaps
+    times = [row.stamp_ns for row in rows]
+    assert not gaps
+    assert all(later - earlier > 0.9 * W for earlier, later in zip(times, times[1:], strict=False))
+    assert driver.utilization.window_s == 0.2
+
+
 def test_lost_ring_entries_are_a_gap_of_their_length(driver: Driver) -> None:
     driver.run(1.0)
     lost = {START + 7 * W, START + 8 * W}

@@ -123,12 +123,14 @@ def test_a_configuration() -> None:
         "headers": {"A": "b"},
         "threads": "fast",
         "duration": 3,
+        "state": "/var/lib/x",
         "later": True,
     }
     config = parse(json.dumps(body))
     assert config.servers[0].pids == (3, 4)
     assert config.threads == "fast"
     assert config.duration == 3
+    assert config.state == "/var/lib/x"
     assert config.gpu
     assert config.origin_ns is None
 
@@ -143,6 +145,7 @@ def test_a_configuration() -> None:
         ({"servers": [{"url": "u", "pids": ["1"]}]}, "are not numbers"),
         ({"intern_base": True}, "wrong type"),
         ({"gpu": 1}, "wrong type"),
+        ({"state": 1}, "wrong type"),
     ],
 )
 def test_a_configuration_that_is_wrong(body: Any, says: str) -> None:

@@ -21,6 +21,7 @@ from .valley_streams import API, ENGINE, Stream, analyse, classify, stairs, tota
 VALLEY_KEYS = {
     *("id", "kind", "devices", "start_s", "end_s", "start_error_s", "end_error_s", "start_utc", "depth_ratio"),
     *("idle_s", "idle_error_s", "confirmed", "tokens_lost", "cause", "detail", "confidence", "final", "score"),
+    *("longest_gap_s", "agreeing"),
     *(
         "tokens_shared_with",
         "became_level",

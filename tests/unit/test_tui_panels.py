@@ -15,6 +15,7 @@ from gaptop.tui.cells import Piece, width_of
 from gaptop.tui.glyphs import ASCII, UNICODE, Glyphs
 from gaptop.tui.panels import chain, detail, header, ledger, sources
 from gaptop.tui.scene import Scene, explained
+from gaptop.tui.seen import resolution
 from gaptop.tui.view import usual_view
 from gaptop.valleys.model import Assessment
 from tests.screenshots.canned import DEVICE, METRICS, classify, stream
@@ -48,7 +49,7 @@ def first(scene: Scene, width: int = 120, live: bool = True, ended: str | None =
 
 def test_the_header_names_server_device_and_resolution() -> None:
     line = first(scene_at())
-    for part in ("vLLM 0.32.0", "mid-8b", "127.0.0.1:8000", "RTX 3090 #0", "W 200 ms (measured)", "LIVE"):
+    for part in ("vLLM 0.32.0", "mid-8b", "127.0.0.1:8000", "RTX 3090 #0", "resolution 200 ms (measured", "LIVE"):
         assert part in line
     assert "SIMULATED" not in line
     assert "SIMULATED" in first(scene_at(simulated=True), 80)
@@ -82,9 +83,9 @@ def test_header_lines_fit(width: int, glyphs: Glyphs) -> None:
 
 def test_window_that_is_assumed_or_unknown_is_said_so() -> None:
     timeline = Timeline(None)
-    for window, words in ((None, "polled every 200 ms"), (0.167, "W 167 ms (assumed)")):
+    for window, words in ((None, "polled every 200 ms"), (0.167, "resolution 167 ms (assumed)")):
         timeline.apply(Source(0.0, "d", "devices.nvml", "device", {}, ("device.busy",), 0.2, window=window))
-        assert header.resolution(timeline.sources["d"]) == words
+        assert resolution([timeline.sources["d"].info]) == words
 
 
 def test_a_source_that_is_late_shows_it_in_words() -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from gaptop.timeline.types import Steps
-from gaptop.valleys.detect import Dip, DipDetector, refine
+from gaptop.valleys.detect import Dip, DipDetector
 from gaptop.valleys.grid import CELL, cells
 from gaptop.valleys.level import Level
 from gaptop.valleys.plateau import PlateauFinder
 from gaptop.valleys.progress import Interval, Stall, StallDetector
+from gaptop.valleys.windows import measure
 
 from .valley_streams import Stream, analyse, stairs, total, valleys_of
 
@@ -110,9 +111,9 @@ def test_edges_are_moved_inside_partial_windows() -> None:
     dip = Dip("d", 1.0, 4.8, 6.2, 0.2, 0.2, 6.2)
     starts = np.arange(4.8, 6.15, 0.2)
     values = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.25])
-    start, end = refine(dip, Steps(starts, starts + 0.2, values), 0.2)
-    assert start == pytest.approx(4.9)
-    assert end == pytest.approx(6.15)
+    found = measure(Steps(starts, starts + 0.2, values), dip, 0.2)
+    assert found.start == pytest.approx(4.9)
+    assert found.end == pytest.approx(6.15)
 
 
 def test_nearly_every_300_ms_gap_is_found_whatever_its_phase() -> None:

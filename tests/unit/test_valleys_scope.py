@@ -16,7 +16,8 @@ from gaptop.valleys.scope import scopes
 def view(
     id: str, kind: str, health: str = "ok", newest: float | None = None, mark: float = 0.0, **entity: Any
 ) -> SourceView:
-    info = Source(0.0, id, "c", kind, entity, [], 0.5, window=0.2 if kind == "device" else None)
+    signals = ["device.busy"] if kind == "device" else []
+    info = Source(0.0, id, "c", kind, entity, signals, 0.5, window=0.2 if kind == "device" else None)
     return SourceView(info, Health(0.0, id, "c", health), newest, mark)
 
 

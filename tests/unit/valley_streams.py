@@ -93,16 +93,19 @@ class Stream:
         more: Mapping[str, Curve] | None = None,
         outages: Iterable[tuple[float, float]] = (),
         pids: Sequence[int] | None = (ENGINE,),
+        rounding: str = "nearest",
+        info: Mapping[str, Any] | None = None,
+        entity: Mapping[str, Json] | None = None,
     ) -> Stream:
-        """A device whose true busy state is ``busy`` (0..1), seen through windows; drained every ``every`` seconds."""
+        """A device whose true busy state is ``busy`` (0..1), seen through windows; drained every ``every`` seconds.
+
+        ``info`` and ``entity`` change what its source line says."""
         name = source.partition("/")[2]
         signals = ["device.busy", "device.power", *(key.partition("{")[0] for key in more or {})]
         known: Json = None if pids is None else list(pids)
-        entity = {"uuid": name, "name": "Test GPU", "kind2": kind2, "index": 0, "pids": known}
-        self.add(
-            0.0,
-            Source(0.0, source, "devices.nvml", "device", entity, signals, every, window=window, window_measured=True),
-        )
+        thing = {"uuid": name, "name": "Test GPU", "kind2": kind2, "index": 0, "pids": known, **(entity or {})}
+        stated = {"window": window, "window_measured": True, "rounding": rounding, **(info or {})}
+        self.add(0.0, Source(0.0, source, "devices.nvml", "device", thing, signals, every, **stated))
         holes = list(outages)
         pending: list[tuple[float, float]] = []
         count, drained = 1, every

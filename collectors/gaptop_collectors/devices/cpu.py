@@ -1,59 +1,49 @@
 """The CPU as the device of a server that computes on it (llama-server without a GPU, vLLM's CPU build).
 
-``device.busy`` of a window is the on-core time of the compute threads, divided by the window and by their number:
-with one compute thread (``-t 1``, ``OMP_NUM_THREADS=1``) the share of the window that this thread was on a core.
+``device.busy`` of a window is the on-core time of the compute threads (cpu_pool.py tells which they are), without what
+is shown to be busy-waiting (cpu_spin.py), divided by the window and by the number of cores that they can use at once:
+their own number, or the cores they may run on, or their cgroup's quota, whichever is least. ``device.spinning`` is the
+busy-waiting in the same measure, so that the two together are the time on a core.
 
-Compute threads, of the processes that run the model (``worker`` where there are any, else ``engine`` and ``server``;
-never ``api``): the main thread (llama-server decodes there, and so does vLLM's engine or worker), and each other thread
-once it has wanted a core (on it or waiting for it) for at least half of some 0.2 s in which the main thread did as
-well. That admits OpenMP workers and keeps out HTTP pools and I/O threads, which look the same by name.
-
-Known doubt: a thread that waits by spinning (OpenMP between regions, sched_yield, vLLM's message queues) counts as
-busy.
+A window is judged, and delivered, once the next one is known: the kernel books a wait for a core when it ends.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gaptop_collectors.collector import Batch, CollectorError, Delivered, Hole, Message, SourceInfo
-from gaptop_collectors.devices.cpu_threads import PROC, ThreadClock, Times, opens_gpu, threads_of
+from gaptop_collectors.devices.cpu_cores import affine, quota
+from gaptop_collectors.devices.cpu_pool import Pool, Reading
+from gaptop_collectors.devices.cpu_server import computing, refuse_gpu
+from gaptop_collectors.devices.cpu_threads import PROC
+from gaptop_collectors.devices.cpu_words import ENOUGH_NS, Account, Facts, sentence
 from gaptop_collectors.target import Processes, ServerProcess
 
 PERIOD_S: Final = 0.1
 LATE: Final = 1.5
 """A sample later than this many periods leaves a hole: its mean says nothing about the parts."""
-ADMIT_S: Final = 0.2
-ADMIT_SHARE: Final = 0.5
+LOOK_S: Final = 0.2
 RESCAN_S: Final = 1.0
+QUOTA_S: Final = 30.0
+TELL_S: Final = 10.0
 GPU_AGAIN_S: Final = 5.0
-SETTLED_S: Final = 60.0
-"""Where the host has GPUs, a server this young may still be about to open one."""
 
 
-class _Thread:
-    """A thread: its clock, what it had at the last sample, and what it wanted since the last look at who computes."""
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """What was read of one window, before it is judged. ``threads`` includes those that ended within it."""
 
-    def __init__(self, pid: int, clock: ThreadClock) -> None:
-        self.pid = pid
-        self.clock = clock
-        self.main = clock.tid == pid
-        self.compute = self.main
-        self.last: Times = clock.read()
-        self.wanted_ns = 0
-
-    def advance(self) -> int:
-        """Nanoseconds on a core since the last call. Raises OSError when the thread is gone."""
-        now = self.clock.read()
-        on_core = now.on_core_ns - self.last.on_core_ns
-        self.wanted_ns += on_core + now.waiting_ns - self.last.waiting_ns
-        self.last = now
-        return on_core
+    start_ns: int
+    end_ns: int
+    readings: Mapping[int, tuple[Pool, Reading]]
+    threads: int
+    cores: float
 
 
 class CpuDevice:
@@ -70,6 +60,7 @@ class CpuDevice:
         proc: Path = PROC,
         dev: Path = Path("/dev"),
         on_gpu: Callable[[int], bool] = lambda pid: False,
+        affinity: Callable[[int], set[int]] = os.sched_getaffinity,
     ) -> None:
         self.period = PERIOD_S
         self._processes = processes
@@ -77,28 +68,37 @@ class CpuDevice:
         self._proc = proc
         self._dev = dev
         self._on_gpu = on_gpu
-        self._threads: dict[int, _Thread] = {}
+        self._affinity = affinity
+        self._pools: dict[int, Pool] = {}
         self._servers: tuple[ServerProcess, ...] = ()
+        self._held: _Window | None = None
         self._sampled_ns = 0
-        self._reached_ns: int | None = None
-        self._rescan_at = 0.0
-        self._gpu_at = 0.0
-        self._admitted_ns = 0
+        self._delivered_ns: int | None = None
+        self._looked_ns = 0
+        self._rescan_at = self._gpu_at = self._quota_at = self._tell_at = 0.0
+        self._cores = 0
+        self._quota: float | None = None
+        self._account = Account()
+        self._told: Account | None = None
         self._sent: SourceInfo | None = None
 
     def open(self) -> Sequence[Message]:
-        self._servers = self._computing()
+        self._servers = computing(self._processes)
         self._refuse_gpu()
-        now = time.monotonic_ns()
         self._scan()
-        self._sampled_ns = self._admitted_ns = now
-        self._sent = self._info()
-        messages: list[Message] = [self._sent]
-        if self._reached_ns is not None:
-            messages.append(
-                Hole(self._sent.source, self._reached_ns, now, "the server's compute threads were not seen")
+        if not self._pools:
+            raise CollectorError(
+                f"Process {self._servers[0].pid} of the server has just ended, or /proc hides it from this user, so no "
+                "CPU device is shown: run gaptop as the server's user, or with sudo.",
+                state="absent",
             )
-        return [*messages, Delivered(self._sent.source, now)]
+        self._sampled_ns = self._looked_ns = now = time.monotonic_ns()
+        self._sent = info = self._info()
+        messages: list[Message] = [info]
+        if self._delivered_ns is not None:
+            messages.append(Hole(info.source, self._delivered_ns, now, "the server's compute threads were not seen"))
+        self._delivered_ns = now
+        return [*messages, Delivered(info.source, now)]
 
     def sample(self) -> Sequence[Message]:
         now = time.monotonic()
@@ -106,81 +106,47 @@ class CpuDevice:
             return self._restarted()
         if now >= self._gpu_at:
             self._refuse_gpu()
-        on_core = 0
-        for tid, thread in list(self._threads.items()):
-            try:
-                ran = thread.advance()
-            except (OSError, ValueError):
-                self._threads.pop(tid).clock.close()
-                continue
-            on_core += ran if thread.compute else 0
-        count = sum(thread.compute for thread in self._threads.values())
-        before, self._sampled_ns = self._sampled_ns, time.monotonic_ns()
-        elapsed = self._sampled_ns - before
+        window, complete = self._read()
+        messages: list[Message] = []
+        held, self._held = self._held, window if complete else None
+        reached = window.start_ns
+        if held is not None:
+            messages.append(self._judged(held, window))
+        if not complete:
+            why = "the main thread has ended" if window.readings else "no compute thread is left"
+            messages.append(Hole(self._source, window.start_ns, window.end_ns, why))
+            reached = window.end_ns
+        elif window.end_ns - window.start_ns > LATE * PERIOD_S * 1e9:
+            end = window.end_ns - int(PERIOD_S * 1e9)
+            messages.append(Hole(self._source, window.start_ns, end, "gaptop's own sample came late"))
+        self._look(now)
         info = self._info()
-        messages: list[Message] = [info] if info != self._sent else []
-        self._sent = info
-        if count:
-            late = elapsed > LATE * PERIOD_S * 1e9
-            if late:
-                end = self._sampled_ns - int(PERIOD_S * 1e9)
-                messages.append(Hole(info.source, before, end, "gaptop's own sample came late"))
-            busy = min(1.0, max(0.0, on_core / elapsed / count))
-            messages.append(Batch(info.source, [self._sampled_ns], {"device.busy": [busy]}))
-        else:
-            messages.append(Hole(info.source, before, self._sampled_ns, "no compute thread is left"))
-        self._admit()
-        self._reached_ns = self._sampled_ns
-        return [*messages, Delivered(info.source, self._sampled_ns)]
+        if info != self._sent:  # behind the batch: that was made under the old one
+            messages.append(info)
+            self._sent = info
+        self._delivered_ns = reached
+        return [*messages, Delivered(info.source, reached)]
 
     def boost(self, seconds: float) -> None:
         """Nothing to gain: below 100 ms the kernel's own 4 ms steps would show."""
 
     def close(self) -> None:
-        for thread in self._threads.values():
-            thread.clock.close()
-        self._threads = {}
+        for pool in self._pools.values():
+            pool.close()
+        self._pools = {}
+        self._held = None
 
-    def _computing(self) -> tuple[ServerProcess, ...]:
-        current = self._processes.current()
-        chosen = tuple(process for process in current if process.role == "worker")
-        chosen = chosen or tuple(process for process in current if process.role in ("engine", "server"))
-        if not chosen:
-            why = self._processes.why_empty() or "no process of the server is known to run the model"
-            raise CollectorError(f"There is no CPU device: {why.rstrip('.')}.", state="absent")
-        return chosen
+    @property
+    def _source(self) -> str:
+        return f"cpu/{self._label or self._servers[0].name or 'server'}"
 
     def _refuse_gpu(self) -> None:
-        """Raises CollectorError unless the server computes on the CPU, as far as can be told."""
         self._gpu_at = time.monotonic() + GPU_AGAIN_S
-        if any(self._on_gpu(process.pid) for process in self._servers):
-            raise CollectorError("", state="ended")
-        if not any((self._dev / name).exists() for name in ("nvidiactl", "nvidia0", "kfd", "dxg", "nvmap")):
-            return
-        for process in self._servers:
-            opened = opens_gpu(process.pid, self._proc)
-            if opened:
-                raise CollectorError("", state="ended")
-            if opened is None:
-                raise CollectorError(
-                    f"This user may not see which devices process {process.pid} has open, so no CPU device is shown on "
-                    "this host with GPUs: run gaptop as the server's user, or with sudo.",
-                    state="refused",
-                )
-            if self._age_s(process) < SETTLED_S:
-                raise CollectorError(
-                    "The server is less than a minute old and may still open a GPU, so no CPU device is shown yet; "
-                    "gaptop looks again by itself.",
-                    state="absent",
-                )
-
-    @staticmethod
-    def _age_s(process: ServerProcess) -> float:
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - process.started / os.sysconf("SC_CLK_TCK")
+        refuse_gpu(self._servers, self._on_gpu, self._proc, self._dev)
 
     def _follow(self) -> bool:
         """New threads, gone ones; True for other processes than before: the server was started again."""
-        servers = self._computing()
+        servers = computing(self._processes)
         changed = {(one.pid, one.started) for one in servers} != {(one.pid, one.started) for one in self._servers}
         if changed:
             self.close()
@@ -190,69 +156,120 @@ class CpuDevice:
         return changed
 
     def _restarted(self) -> Sequence[Message]:
-        before, self._sampled_ns = self._sampled_ns, time.monotonic_ns()
-        self._admitted_ns = self._reached_ns = self._sampled_ns
+        before, now = self._delivered_ns or self._sampled_ns, time.monotonic_ns()
+        self._sampled_ns = self._looked_ns = self._delivered_ns = now
+        self._told, self._account = None, Account()
         self._sent = info = self._info()
-        gone = Hole(info.source, before, self._sampled_ns, "the server's processes changed")
-        return [info, gone, Delivered(info.source, self._sampled_ns)]
+        gone = Hole(info.source, before, now, "the server's processes changed")
+        return [info, gone, Delivered(info.source, now)]
 
     def _scan(self) -> None:
-        self._rescan_at = time.monotonic() + RESCAN_S
-        alive: set[int] = set()
+        now = time.monotonic()
+        self._rescan_at = now + RESCAN_S
         for process in self._servers:
-            for tid in threads_of(process.pid, self._proc):
-                alive.add(tid)
-                if tid not in self._threads:
-                    self._begin(process.pid, tid)
-        for tid in self._threads.keys() - alive:
-            self._threads.pop(tid).clock.close()
-
-    def _begin(self, pid: int, tid: int) -> None:
-        with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
-            clock = ThreadClock(pid, tid, self._proc)
+            pool = self._pools.get(process.pid)
             try:
-                self._threads[tid] = _Thread(pid, clock)
-            except (OSError, ValueError):
-                clock.close()
+                if pool is None:
+                    pool = Pool(process, len(self._servers), self._proc)
+                    self._pools[process.pid] = pool
+                pool.scan()
+            except PermissionError:
+                raise CollectorError(
+                    f"This user may not see the threads of process {process.pid} (/proc hides them), so no CPU device "
+                    "is shown: run gaptop as the server's user, or with sudo.",
+                    state="refused",
+                ) from None
+            except (OSError, ValueError):  # it ended meanwhile
+                if pool is not None:
+                    self._pools.pop(process.pid).close()
+        self._cores = affine((tid for pool in self._pools.values() for tid in pool.tids), self._affinity)
+        if now >= self._quota_at:
+            self._quota_at = now + QUOTA_S
+            self._quota = quota([process.pid for process in self._servers], self._proc)
 
-    def _admit(self) -> None:
-        span = self._sampled_ns - self._admitted_ns
-        if span < ADMIT_S * 1e9 * 0.9:
-            return
-        enough = ADMIT_SHARE * span
-        working = {thread.pid for thread in self._threads.values() if thread.main and thread.wanted_ns >= enough}
-        for thread in self._threads.values():
-            thread.compute = thread.compute or (thread.pid in working and thread.wanted_ns >= enough)
-            thread.wanted_ns = 0
-        self._admitted_ns = self._sampled_ns
+    def _read(self) -> tuple[_Window, bool]:
+        """This window, and whether all its main threads are still there."""
+        readings = {}
+        complete = len(self._pools) == len(self._servers)
+        for pid, pool in list(self._pools.items()):
+            try:
+                readings[pid] = pool, pool.read()
+            except (OSError, ValueError):
+                self._pools.pop(pid).close()
+                complete = False
+        start, self._sampled_ns = self._sampled_ns, time.monotonic_ns()
+        threads = sum(1 + len(reading.workers) + reading.lost for _, reading in readings.values())
+        return _Window(start, self._sampled_ns, readings, threads, self._usable(threads)), complete
+
+    def _judged(self, window: _Window, following: _Window) -> Batch:
+        elapsed = window.end_ns - window.start_ns
+        work = spun = read = 0
+        for pid, (pool, reading) in window.readings.items():
+            judged = pool.judge(elapsed, reading, following.readings[pid][1] if pid in following.readings else None)
+            work, spun, read = work + judged.work_ns, spun + judged.spun_ns, read + 1 + len(reading.workers)
+            self._account.add(judged)
+        # Of threads that ended within the window the last part is not known; the others stand for them.
+        whole = elapsed * window.cores * read / window.threads
+        values: dict[str, list[float | None]] = {"device.busy": [min(1.0, max(0.0, work / whole))]}
+        if self._sent is not None and "device.spinning" in self._sent.signals:
+            values["device.spinning"] = [min(1.0, max(0.0, spun / whole))]
+        return Batch(self._source, [window.end_ns], values)
+
+    def _look(self, now: float) -> None:
+        if self._sampled_ns - self._looked_ns >= 0.9 * LOOK_S * 1e9:
+            for pool in self._pools.values():
+                self._account.yielding_ns += pool.look(self._sampled_ns - self._looked_ns)
+            self._looked_ns = self._sampled_ns
+        if now >= self._tell_at:
+            self._tell_at = now + TELL_S
+            if self._account.ran_ns >= ENOUGH_NS:
+                self._told, self._account = self._account, Account()
+
+    def _usable(self, threads: int) -> float:
+        """Cores that so many threads can use at once; as many as there are threads where nothing is known."""
+        limits = [float(threads), float(self._cores or threads), self._quota or float(threads)]
+        return min(limits)
+
+    def _spinning(self) -> bool:
+        """Whether busy-waiting can be told at all: with a worker to compare, and a kernel that counts the waits."""
+        return any(pool.workers and not pool.coarse for pool in self._pools.values())
 
     def _info(self) -> SourceInfo:
-        label = self._label or self._servers[0].name or "server"
-        compute = [thread for thread in self._threads.values() if thread.compute]
-        coarse = any(thread.clock.coarse for thread in compute)
-        noun = "thread" if len(compute) == 1 else "threads"
-        says = (
-            f"CPU time of the server's {len(compute)} compute {noun}; a thread that waits by spinning (OpenMP, "
-            "sched_yield) counts as busy."
+        pools = self._pools.values()
+        threads = sum(len(pool.tids) for pool in pools)
+        coarse = any(pool.coarse for pool in pools)
+        facts = Facts(
+            threads=threads,
+            cores=self._usable(threads),
+            coarse=coarse,
+            full=any(pool.full for pool in pools),
+            elsewhere=any(pool.elsewhere for pool in pools),
+            settings=sorted({pool.waiting.words for pool in pools} - {""}),
         )
-        if coarse:
-            says += " This kernel only counts in steps of 10 ms."
+        unsupported = {"device.power": "a CPU's power is not measured"}
+        spinning = self._spinning()
+        if not spinning:
+            unsupported["device.spinning"] = (
+                "this kernel does not count how long threads wait for a core"
+                if coarse
+                else "only one thread computes: there is no other to tell its waiting by"
+            )
         return SourceInfo(
-            source=f"cpu/{label}",
+            source=self._source,
             collector=self.name,
             kind="device",
             entity={
-                "uuid": f"cpu/{label}",
+                "uuid": self._source,
                 "name": "cpu",
                 "kind2": "cpu",
                 "index": 0,
                 "pids": [process.pid for process in self._servers],
             },
-            signals=["device.busy"],
+            signals=["device.busy", *(["device.spinning"] if spinning else [])],
             period=PERIOD_S,
-            unsupported={"device.power": "a CPU's power is not measured"},
+            unsupported=unsupported,
             window=PERIOD_S,
             window_measured=True,
             error=0.01 if coarse else 0.004,
-            says=says,
+            says=sentence(facts, self._told),
         )

@@ -1,10 +1,11 @@
 """The lab's device: readings that a simulation appends to a file, one JSON object a line.
 
-    {"uuid": "SIM-0", "name": "Simulated GPU", "window_s": 0.2, "t_ns": 123456789, "busy": 0.75,
+    {"uuid": "SIM-0", "name": "Simulated GPU", "window_s": 0.2, "t_ns": 123456789, "busy": 0.75, "rounding": "nearest",
      "power_w": 310.0, "clock_hz": 1.98e9, "limit_reasons": 0}
 
 ``t_ns``: CLOCK_MONOTONIC nanoseconds at the end of the window of ``window_s`` seconds. ``busy``: 0..1, or null for a
-window that was not observed. ``power_w``, ``clock_hz`` and ``limit_reasons`` (NVML's bitmask) may be left out. Several
+window that was not observed. ``rounding``: how ``busy`` was made whole per cents (``nearest`` or ``down``; left out: it
+was not). ``power_w``, ``clock_hz`` and ``limit_reasons`` (NVML's bitmask) may be left out. Several
 devices may share a file; each one's lines come in the order of time.
 
 A line without its newline is not read yet. A line that is no such object is skipped and counted in ``says``. A file
@@ -20,12 +21,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gaptop_collectors.collector import Batch, CollectorError, Delivered, Message, SourceInfo
+from gaptop_collectors.collector import Batch, CollectorError, Delivered, Message, Rounding, SourceInfo
 
 PERIOD_S: Final = 0.2
 READ_BYTES: Final = 1 << 20
 LINE_BYTES: Final = 1 << 16
 OPTIONAL: Final = {"power_w": "device.power", "clock_hz": "device.clock_sm", "limit_reasons": "device.limit_reasons"}
+ROUNDINGS: Final[dict[str, Rounding]] = {"nearest": "nearest", "down": "down"}
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class Device:
     name: str
     window_s: float
     index: int
+    rounding: Rounding = ""
     reached_ns: int = 0
     signals: set[str] = field(default_factory=set)
     times: list[int] = field(default_factory=list)
@@ -135,6 +138,7 @@ class FeedDevice:
         if time_ns <= device.reached_ns:
             return  # read before: the file was replaced by one with the same beginning
         device.window_s, device.reached_ns = window_s, time_ns
+        device.rounding = ROUNDINGS.get(str(body.get("rounding")), "")
         device.signals |= values.keys()
         for signal in device.signals:
             column = device.values.setdefault(signal, [None] * len(device.times))
@@ -172,6 +176,7 @@ class FeedDevice:
             period=device.window_s,
             window=device.window_s,
             window_measured=True,
+            rounding=device.rounding,
             says=says,
         )
 

@@ -1,21 +1,26 @@
 """NVIDIA GPUs through NVML (nvidia-ml-py): utilisation windows, power, clocks, limits, memory, who else is on them.
 
 One session, kept open (without persistence mode each new one costs over a second). What is asked, and how often: the
-utilisation rings, power, energy and the counters each 250 ms; clocks and event reasons each 500 ms; memory, temperature
-and power limit each 2 s; the process list each 5 s. Never GetPcieThroughput (blocks 20 ms) nor the fan.
+utilisation rings, power, energy and the counters each 250 ms; GPM, where a GPU has it, each 200 ms (and then the others
+with it); clocks and event reasons each 500 ms; memory, temperature and power limit each 2 s; the process list and the
+MIG slices each 5 s; Xid errors as they come. Never GetPcieThroughput (blocks 20 ms) nor the fan.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from pathlib import Path
 
 from gaptop_collectors.collector import CollectorError, Message, Note
-from gaptop_collectors.devices import nvml_calls
-from gaptop_collectors.devices.nvml_calls import CallFailed, Calls
-from gaptop_collectors.devices.nvml_device import CLOSER_S, NAME, NvmlDevice
+from gaptop_collectors.devices import nvml_start
+from gaptop_collectors.devices.nvml_calls import NAME, CallFailed, Calls
+from gaptop_collectors.devices.nvml_device import CLOSER_S, NvmlDevice
+from gaptop_collectors.devices.nvml_events import Watched, XidWatch
+from gaptop_collectors.devices.nvml_machine import look
+from gaptop_collectors.devices.nvml_memo import Memo
+from gaptop_collectors.devices.nvml_periods import Periods
+from gaptop_collectors.devices.nvml_same import SAYS, SameReadings
 from gaptop_collectors.devices.nvml_utilization import DRAIN_S
 from gaptop_collectors.target import Processes
 
@@ -30,16 +35,22 @@ class NvmlDevices:
     name = NAME
     deadline = 1.0
 
-    def __init__(self, processes: Processes | None, looked: Callable[[], None] = lambda: None) -> None:
-        """``looked`` is called once it is known who is on the GPUs, or that this cannot be known."""
+    def __init__(
+        self, processes: Processes | None, looked: Callable[[], None] = lambda: None, state: Path | None = None
+    ) -> None:
+        """``looked`` is called once it is known who is on the GPUs, or that this cannot be known. ``state``: the folder
+        where what was measured of each GPU is kept for the next run; None: nowhere."""
         self.period = DRAIN_S
         self._looked = looked
         self._processes = processes
-        self._nvml: ModuleType | None = None
         self._calls: Calls | None = None
+        self._xids: XidWatch | None = None
         self._devices: list[NvmlDevice] = []
+        self._same = SameReadings()
         self._closer_until = 0.0
         self._reached: dict[str, int] = {}
+        self._periods = Periods(state)
+        self._driver = ""
 
     def open(self) -> Sequence[Message]:
         try:
@@ -49,10 +60,10 @@ class NvmlDevices:
             raise
 
     def _open(self) -> Sequence[Message]:
-        nvml = nvml_calls.load()
-        count = nvml_calls.start(nvml)
-        self._nvml = nvml
-        self._calls = calls = Calls(nvml)
+        nvml = nvml_start.load()
+        count = nvml_start.start(nvml)
+        self._calls = calls = Calls(nvml, look())
+        self._driver = nvml_start.driver(calls)
         messages: list[Message] = []
         failures: list[str] = []
         for index in range(count):
@@ -69,24 +80,34 @@ class NvmlDevices:
                 f"{'; '.join(failures)}, so no device lane can be drawn: check nvidia-smi and dmesg, "
                 "and in a container restart it (a systemctl daemon-reload on the host takes its devices away)."
             )
+        self._xids = XidWatch(nvml)
+        self._watch()
+        self._set_period(closer=False)
         notes = [Note(time.monotonic_ns(), "gpu_lost", f"{failure}; it is left out.") for failure in failures]
+        calls.cost.start()
         return [*messages, *notes, *calls.notes()]
 
     def sample(self) -> Sequence[Message]:
-        if self._calls is None:
-            raise CollectorError("NVML's session is closed.")
-        if self._devices and all(device.lost for device in self._devices):
-            says = "; ".join(f"{device.uuid}: {device.lost}" for device in self._devices)
-            raise CollectorError(
-                f"No GPU answers any more ({says}), so their lanes have a hole: see dmesg for an Xid, and in a "
-                "container restart it (a systemctl daemon-reload on the host takes its devices away)."
-            )
+        if self._calls is None or all(device.lost for device in self._devices):
+            return self._again()
+        self._calls.begin()
         closer = time.monotonic() < self._closer_until
         messages: list[Message] = []
-        for device in self._devices:
+        back = False
+        # The slowest last: what its calls take, the others do not wait for.
+        for device in sorted(self._devices, key=lambda device: device.took):
+            lost = device.lost
             messages += device.sample(closer)
+            back |= bool(lost) and not device.lost
+        if back:
+            self._watch()
+        if self._xids:
+            messages += self._xids.notes()
+            for device in self._devices:
+                device.without_xids = device.uuid in self._xids.unsupported
+        messages += self._compare()
         self._looked()
-        self.period = min([DRAIN_S, *(device.period for device in self._devices), *([CLOSER_S] if closer else [])])
+        self._set_period(closer)
         return [*messages, *self._calls.notes()]
 
     def boost(self, seconds: float) -> None:
@@ -98,17 +119,56 @@ class NvmlDevices:
         return any(pid in device.pids for device in self._devices)
 
     def close(self) -> None:
-        self._reached |= {device.uuid: device.last_ns for device in self._devices}
+        for device in self._devices:
+            self._reached |= device.reached
+            device.close()
         self._devices = []
-        if self._nvml is not None:
-            with contextlib.suppress(self._nvml.NVMLError):
-                self._nvml.nvmlShutdown()
-        self._nvml, self._calls = None, None
+        calls, self._calls = self._calls, None
+        xids, self._xids = self._xids, None
+        # A thread that hangs inside the driver would call it again after the session's end, and crash the process.
+        if (xids is None or xids.close()) and calls is not None:
+            nvml_start.stop(calls.nvml)
+
+    def _again(self) -> Sequence[Message]:
+        """No GPU answers, or the session is gone: a new one is tried, for the driver may have been loaded anew."""
+        lost = "; ".join(f"{device.uuid}: {device.lost}" for device in self._devices)
+        self.close()
+        try:
+            messages = self._open()
+        except CollectorError as error:
+            if not lost:
+                raise
+            raise CollectorError(
+                f"No GPU answers any more ({lost}), so their lanes have a hole: see dmesg for an Xid, and in a "
+                "container restart it (a systemctl daemon-reload on the host takes its devices away).",
+                state=error.state,
+            ) from None
+        now = time.monotonic_ns()
+        backs = [Note(now, "gpu_back", f"{one.label} answers again.", one.source) for one in self._devices]
+        return [*messages, *backs]
 
     def _device(self, calls: Calls, index: int) -> NvmlDevice:
         nvml = calls.nvml
         handle = calls(nvml.nvmlDeviceGetHandleByIndex, index)
         uuid = str(calls(nvml.nvmlDeviceGetUUID, handle))
         name = str(calls(nvml.nvmlDeviceGetName, handle))
-        since_ns = self._reached.get(uuid, time.monotonic_ns())
-        return NvmlDevice(calls, index, handle, uuid, name, self._processes, since_ns)
+        memo = Memo(self._periods, uuid, self._driver)
+        return NvmlDevice(calls, index, handle, uuid, name, self._processes, self._reached, memo)
+
+    def _watch(self) -> None:
+        """Have Xids of the devices that answer reported, by their handles as they are now."""
+        answering = [device for device in self._devices if not device.lost]
+        if self._xids:
+            self._xids.watch([Watched(one.handle, one.uuid, one.source, one.label) for one in answering])
+
+    def _compare(self) -> list[Message]:
+        before = self._same.found
+        self._same.add({device.uuid: device.rows for device in self._devices if device.tells_windows})
+        for device in self._devices:
+            device.warning = SAYS if self._same.found and device.tells_windows else ""
+        if before or not self._same.found:
+            return []
+        return [Note(time.monotonic_ns(), "same_readings", SAYS)]
+
+    def _set_period(self, closer: bool) -> None:
+        self.period = min([DRAIN_S, *(device.period for device in self._devices), *([CLOSER_S] if closer else [])])

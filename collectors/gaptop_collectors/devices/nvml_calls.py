@@ -1,4 +1,4 @@
-"""Calling NVML: what its errors mean, how long its calls take, and the sentences for a session that cannot start."""
+"""Calling NVML: what its errors mean, and how long its calls take."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from enum import Enum
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-from gaptop_collectors.collector import CollectorError, Json, Message, Note
+from gaptop_collectors.collector import Json, Message, Note
+from gaptop_collectors.devices.nvml_cost import SLOW_S, OwnCost, sentence
+from gaptop_collectors.devices.nvml_machine import ORDINARY, Machine
 
 T = TypeVar("T")
-SLOW_S: Final = 0.02
-"""A call longer than this may hold the driver's lock against the server itself: noted, and asked less often."""
-NOTE_EVERY_S: Final = 10.0
+NAME: Final = "devices.nvml"
+NOTE_EVERY_S: Final = 1.0
+"""One note of a slow call a second is enough for a valley to tell that they coincide."""
+STRIKES: Final = 3
+"""Failures in a row of one call, on a GPU that answers others, after which it is asked no more."""
 
 
 class Trouble(Enum):
@@ -34,98 +38,51 @@ class CallFailed(Exception):
         self.code = code
 
 
-def load() -> ModuleType:
-    """The official binding; CollectorError when something else, or nothing, is called pynvml."""
-    try:
-        import pynvml
-    except ImportError:
-        raise CollectorError(
-            "The Python package nvidia-ml-py is missing, so no GPU can be seen: pip install nvidia-ml-py.",
-            state="absent",
-            retry=False,
-        ) from None
-    module: ModuleType = pynvml
-    if not hasattr(module, "nvmlDeviceGetFieldValues") or not hasattr(module, "NVMLLibraryMismatchError"):
-        raise CollectorError(
-            "Another package than nvidia-ml-py (or a very old one) is installed as 'pynvml', so no GPU can be seen: "
-            "pip uninstall nvidia-ml-py3 py3nvml pynvml, then pip install --force-reinstall nvidia-ml-py.",
-            retry=False,
-        )
-    return module
-
-
-def start(nvml: ModuleType) -> int:
-    """Open the session; the number of devices. Raises CollectorError with the remedy."""
-    try:
-        nvml.nvmlInit()
-        count = int(nvml.nvmlDeviceGetCount())
-    except (nvml.NVMLError, nvml.NVMLLibraryMismatchError) as error:
-        raise _start_error(nvml, error) from None
-    if count == 0:
-        raise CollectorError(
-            "The NVIDIA driver is loaded but shows no GPU here, so no device lane can be drawn: in a container start "
-            "it with --gpus all, else check nvidia-smi -L.",
-            state="absent",
-        )
-    return count
-
-
-def _start_error(nvml: ModuleType, error: Exception) -> CollectorError:
-    code = getattr(error, "value", None)
-    if code == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-        return CollectorError(
-            "No NVIDIA driver library (libnvidia-ml.so.1) on this machine, so no GPU can be seen: install the driver, "
-            "or in a container start it with --gpus all.",
-            state="absent",
-            retry=False,
-        )
-    if code == nvml.NVML_ERROR_DRIVER_NOT_LOADED:
-        return CollectorError(
-            "The NVIDIA kernel driver is not loaded, so no GPU can be seen: sudo modprobe nvidia (or start the machine "
-            "again after installing the driver).",
-            state="absent",
-        )
-    if code == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-        return CollectorError(
-            "The NVIDIA library and the loaded kernel driver have different versions (the driver was upgraded), so no "
-            "GPU can be seen: reboot, or unload and load the nvidia modules, then start gaptop again.",
-            retry=False,
-        )
-    if code == nvml.NVML_ERROR_NO_PERMISSION:
-        return CollectorError(
-            "This user may not open the NVIDIA devices, so no GPU can be seen: check the rights of /dev/nvidia* (often "
-            "the group 'video' or 'render'), or run gaptop with sudo.",
-            state="refused",
-        )
-    if code == nvml.NVML_ERROR_FUNCTION_NOT_FOUND or isinstance(error, nvml.NVMLLibraryMismatchError):
-        return CollectorError(
-            "The NVIDIA driver is too old for its Python binding, so no GPU can be seen: update the driver.",
-            retry=False,
-        )
-    return CollectorError(
-        f"NVML does not start ({error}), so no GPU can be seen: check that nvidia-smi works, and in a container "
-        "restart it (a systemctl daemon-reload on the host takes its devices away)."
-    )
-
-
 class Calls:
-    """Calls with their errors sorted out and their time taken. Used by one thread."""
+    """Calls with their errors sorted out and their time taken. Used by one thread. ``machine``: where they are made."""
 
-    def __init__(self, nvml: ModuleType) -> None:
+    def __init__(self, nvml: ModuleType, machine: Machine = ORDINARY) -> None:
         self.nvml = nvml
+        self.machine = machine
         self.last_seconds = 0.0
-        self._unseen = {nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_ERROR_NOT_READY}
-        self._unsupported = {
-            nvml.NVML_ERROR_NOT_SUPPORTED,
+        """What the last call took, without what this thread waited for a core in it."""
+        self.cost = OwnCost()
+        self.source: str | None = None
+        """The source for which is being asked."""
+        self._waited_ns = waited_ns()
+        self._waited_s = 0.0
+        self._unseen = {
+            nvml.NVML_ERROR_NOT_FOUND,
+            nvml.NVML_ERROR_NOT_READY,
+            nvml.NVML_ERROR_TIMEOUT,
+            nvml.NVML_ERROR_IN_USE,
+            nvml.NVML_ERROR_MEMORY,
+            nvml.NVML_ERROR_NO_DATA,
+            nvml.NVML_ERROR_INSUFFICIENT_SIZE,  # a list that grew between asking for its size and for itself
+            nvml.NVML_ERROR_INSUFFICIENT_RESOURCES,
+        }
+        self._too_old = {
             nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+            nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+        }
+        self._unsupported = self._too_old | {
+            nvml.NVML_ERROR_NOT_SUPPORTED,
             nvml.NVML_ERROR_INVALID_ARGUMENT,
             nvml.NVML_ERROR_NO_PERMISSION,
-            nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+            nvml.NVML_ERROR_CORRUPTED_INFOROM,
+            nvml.NVML_ERROR_VGPU_ECC_NOT_SUPPORTED,
+            nvml.NVML_ERROR_FREQ_NOT_SUPPORTED,
+            nvml.NVML_ERROR_DEPRECATED,
         }
         self._notes: list[Message] = []
         self._noted_at = float("-inf")
         self._noted_seconds = 0.0
         self._not_noted = 0
+
+    @property
+    def stretch(self) -> int:
+        """How many times less often than usual to ask, for our calls cost too much: see OwnCost."""
+        return self.cost.stretch
 
     def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
         """Raises CallFailed. NVMLError is unhashable and compares only with its like, so codes are compared instead."""
@@ -138,9 +95,12 @@ class Calls:
         except self.nvml.NVMLLibraryMismatchError as error:
             raise CallFailed(Trouble.UNSUPPORTED, str(error), self.nvml.NVML_ERROR_FUNCTION_NOT_FOUND) from None
         finally:
-            self.last_seconds = time.monotonic() - began
+            seconds = self.last_seconds = time.monotonic() - began
+            if seconds > SLOW_S:
+                self.last_seconds = max(0.0, seconds - self._waited())
+            self.cost.add(seconds, self.last_seconds)
             if self.last_seconds > SLOW_S:
-                self._slow(getattr(function, "__name__", "NVML").lstrip("_"))
+                self._slow(getattr(function, "__name__", "NVML").lstrip("_"), seconds)
 
     def trouble(self, code: int) -> Trouble:
         if code in self._unseen:
@@ -150,39 +110,76 @@ class Calls:
     def why(self, failed: CallFailed) -> str:
         """The reason for a signal's absence, as a phrase."""
         if failed.code == self.nvml.NVML_ERROR_NO_PERMISSION:
-            return "this user may not read it"
-        if failed.code in (self.nvml.NVML_ERROR_FUNCTION_NOT_FOUND, self.nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH):
+            return "this user may not read it; run gaptop with sudo"
+        if failed.code in self._too_old:
             return "this driver is too old to offer it"
-        return "this GPU does not offer it"
+        if failed.trouble is Trouble.UNSUPPORTED:
+            return "this GPU does not offer it"
+        return f"asking for it fails ({failed.says})"
 
-    def _slow(self, name: str) -> None:
+    def begin(self) -> None:
+        """A round of calls begins: what this thread waited for a core until now was not in a call."""
+        self._waited_ns, self._waited_s, self.source = waited_ns(), 0.0, None
+
+    def _waited(self) -> float:
+        """Seconds that this thread waited for a core since it was last asked: a busy host is no slow driver."""
+        before, self._waited_ns = self._waited_ns, waited_ns()
+        waited = (self._waited_ns - before) / 1e9
+        self._waited_s += waited
+        return waited
+
+    def _slow(self, name: str, seconds: float) -> None:
         now = time.monotonic()
-        if now - self._noted_at < NOTE_EVERY_S and self.last_seconds < 10 * self._noted_seconds:
+        if now - self._noted_at < NOTE_EVERY_S and seconds < 10 * self._noted_seconds:
             self._not_noted += 1
             return
-        says = f"gaptop's own call of {name} took {self.last_seconds * 1000:.0f} ms and may have held the driver's lock"
-        data: dict[str, Json] = {"call": name, "seconds": round(self.last_seconds, 4), "not_noted": self._not_noted}
-        self._notes.append(Note(time.monotonic_ns(), "our_slow_call", f"{says}.", None, data))
-        self._noted_at, self._noted_seconds, self._not_noted = now, self.last_seconds, 0
+        says = f"gaptop's own call of {name} took {seconds * 1000:.0f} ms and may have held the driver's lock"
+        data: dict[str, Json] = {
+            "collector": NAME,
+            "call": name,
+            "seconds": round(seconds, 4),
+            "not_noted": self._not_noted,
+        }
+        self._notes.append(Note(time.monotonic_ns(), "our_slow_call", f"{says}.", self.source, data))
+        self._noted_at, self._noted_seconds, self._not_noted = now, seconds, 0
 
     def notes(self) -> list[Message]:
-        """The notes since the last time: one in NOTE_EVERY_S seconds, and more only for much slower calls."""
+        """What there is to tell of our own calls since the last time; to be asked after each round of them.
+
+        A slow call's note has the time of its end, and its length in ``seconds``: one a second, and more only for much
+        slower ones. A change of ``stretch`` is a note of its own.
+        """
         notes, self._notes = self._notes, []
+        self._waited()
+        change = self.cost.judge(time.monotonic(), self._waited_s)
+        if change:
+            data: dict[str, Json] = {"stretch": change.stretch, "slowest": round(change.slowest, 4)}
+            if change.share is not None:
+                data["share"] = round(change.share, 5)
+            notes.append(Note(time.monotonic_ns(), "nvml_backoff", sentence(change), None, data))
         return notes
 
 
+def waited_ns() -> int:
+    """How long this thread has waited for a core so far; 0 where the kernel does not tell."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 class Timer:
-    """When a group of calls is due; doubles its distance (to eight-fold) while the calls are slow."""
+    """When a group of calls is due again."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._factor = 1
         self._due = float("-inf")
 
     def due(self, now: float) -> bool:
         return now >= self._due
 
-    def done(self, now: float, took: float) -> None:
-        self._factor = min(8, self._factor * 2) if took > SLOW_S else max(1, self._factor // 2)
+    def asked(self, now: float, stretch: float = 1) -> None:
+        """It was asked now; the next time is ``stretch`` times its usual distance later."""
         # A little early still counts, so that the caller's own grid does not double the distance.
-        self._due = now + self.seconds * self._factor - 0.03
+        self._due = now + self.seconds * stretch - 0.03

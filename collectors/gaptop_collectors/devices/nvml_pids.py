@@ -11,7 +11,7 @@ import sys
 from typing import Final
 
 from gaptop_collectors.collector import CollectorError
-from gaptop_collectors.devices import nvml_calls
+from gaptop_collectors.devices import nvml_start
 from gaptop_collectors.devices.nvml_calls import CallFailed, Calls
 from gaptop_collectors.devices.nvml_processes import exists
 
@@ -51,15 +51,14 @@ def compute_pids(timeout: float = TIMEOUT) -> tuple[int, ...]:
 
 
 def _ask() -> set[int]:
-    nvml = nvml_calls.load()
-    count = nvml_calls.start(nvml)
+    nvml = nvml_start.load()
+    count = nvml_start.start(nvml)
     calls, pids = Calls(nvml), set[int]()
     for index in range(count):
         with contextlib.suppress(CallFailed):
             handle = calls(nvml.nvmlDeviceGetHandleByIndex, index)
             pids |= {int(one.pid) for one in calls(nvml.nvmlDeviceGetComputeRunningProcesses, handle)}
-    with contextlib.suppress(nvml.NVMLError):
-        nvml.nvmlShutdown()
+    nvml_start.stop(nvml)
     return pids
 
 

@@ -143,35 +143,3 @@ def spacing(entries: Sequence[Entry]) -> float:
     if len(entries) < 3:
         return 0.0
     return median(later.stamp_us - earlier.stamp_us for earlier, later in zip(entries, entries[1:], strict=False)) / 1e6
-
-
-class PollGrid:
-    """Turns polled readings into observations, one a window: the fallback where there is no ring.
-
-    The counter moves once a window, so a value read again within a window is no news. The moment it moved lies between
-    two polls; the grid (last + k·W) gives its stamp, and is moved when a change contradicts it. A value that stays is
-    observed again each W. All times in nanoseconds; polled at W/2, a stamp is wrong by less than W/2.
-    """
-
-    def __init__(self, window_ns: int) -> None:
-        self.window_ns = window_ns
-        self._last: int | None = None
-        self._reading: tuple[int, int] | None = None
-        self._polled: int | None = None
-
-    def read(self, now: int, reading: tuple[int, int]) -> int | None:
-        """The stamp of a new observation of ``reading`` (GPU and memory percent), or None for a repeat."""
-        before, self._polled = self._polled, now
-        changed = reading != self._reading
-        self._reading = reading
-        if self._last is None or before is None:
-            self._last = now - self.window_ns // 2
-            return self._last
-        expected = self._last + (now - self._last) // self.window_ns * self.window_ns
-        if expected > max(self._last, before) or (expected > self._last and not changed):
-            self._last = expected
-        elif changed:
-            self._last = max((before + now) // 2, self._last + 1)
-        else:
-            return None
-        return self._last

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 from gaptop_collectors.devices.nvml_calls import CallFailed, Calls, Timer, Trouble
+from gaptop_collectors.devices.nvml_polling import CLOSE_S, PollGrid
 from gaptop_collectors.devices.nvml_ring import (
-    ASSUMED_WINDOW_S,
     LAG_S,
     ClockMap,
     Clocks,
     Entry,
     Period,
-    PollGrid,
     beside,
     clean,
     clock_map,
-    period,
     refreshed,
-    spacing,
 )
+from gaptop_collectors.devices.nvml_window import Window
 
 DRAIN_S: Final = 0.25
+RAREST_DRAIN_S: Final = 1.0
+"""However much our calls cost: a ring holds ten seconds or more, and a verdict should not wait."""
 DRY_S: Final = 1.0
 """A ring without a new entry for this long is dry (an idle GPU's may be, for minutes): poll until it flows again."""
 LATEST_DRY_S: Final = 5.0
-HISTORY: Final = 72
 LAG_NS: Final = int(LAG_S * 1e9)
 FUTURE_NS: Final = 100_000_000
 """A stamp further in the future than this is not of the clock it was taken for."""
@@ -64,17 +62,17 @@ def read_clocks() -> Clocks:
 
 
 class Utilization:
-    """Reads one device. ``window_s`` is W, ``mode`` how it is read now, ``delivered_ns`` how far it is complete.
+    """Reads one device. ``window`` knows W, ``mode`` is how it is read now, ``delivered_ns`` how far it is complete.
 
     The watermark never waits for a ring that stands still: after DRY_S without an entry, polling takes over; where
     polling is impossible too, the time is declared a gap. What was declared is not taken back: entries that a late
     ring brings for that time are dropped, and the ring is given more time from then on.
     """
 
-    def __init__(self, calls: Calls, opened_ns: int) -> None:
+    def __init__(self, calls: Calls, opened_ns: int, kept: Period | None = None) -> None:
+        """``kept``: the period that an earlier run measured for this GPU with this driver."""
         self._calls = calls
-        self.window_s = ASSUMED_WINDOW_S
-        self.measured: Period | None = None
+        self.window = Window(kept)
         self.mode: Mode = "ring"
         self.clock: ClockMap | None = None
         self.memory_unsupported = ""
@@ -84,39 +82,83 @@ class Utilization:
         self._last_was_polled = False
         self._after = 0  # newest stamp of the ring, in its own clock
         self._drained_ns = opened_ns
-        self._history: deque[Entry] = deque(maxlen=HISTORY)
         self._grid: PollGrid | None = None
+        self._polled_ns = opened_ns
         self._dry_s = DRY_S
-        self._spacing = 0.0
         self._drain_timer = Timer(DRAIN_S)
+
+    @property
+    def window_s(self) -> float:
+        return self.window.seconds
+
+    @property
+    def measured(self) -> Period | None:
+        return self.window.measured
 
     @property
     def period(self) -> float:
         """Seconds between two calls of read()."""
-        return min(DRAIN_S, self.window_s / 2) if self.mode == "polled" else DRAIN_S
+        stretch = self._calls.stretch
+        drain = min(self._drain_timer.seconds * stretch, RAREST_DRAIN_S)
+        if self.mode != "polled":
+            return drain
+        if stretch == 1 and self.window.look.looking(self._polled_ns):
+            return CLOSE_S
+        return min(drain, self.window_s / 2 * stretch)
+
+    def drain_every(self, seconds: float) -> None:
+        """Drain in step with the other calls to the device."""
+        self._drain_timer.seconds = seconds
 
     @property
     def delivered_ns(self) -> int:
         return self._last - LAG_NS
 
     def start(self, handle: Any) -> None:
-        """See what the device offers. Raises CallFailed when it is lost."""
+        """See what the device offers. Raises CallFailed when it is lost, that is when nothing answers."""
         nvml = self._calls.nvml
-        self.ring_unsupported = self._why_not(nvml.nvmlDeviceGetSamples, handle, nvml.NVML_GPU_UTILIZATION_SAMPLES, 0)
-        self.rates_unsupported = self._why_not(nvml.nvmlDeviceGetUtilizationRates, handle)
+        ring, ring_lost = self._why_not(nvml.nvmlDeviceGetSamples, handle, nvml.NVML_GPU_UTILIZATION_SAMPLES, 0)
+        rates, rates_lost = self._why_not(nvml.nvmlDeviceGetUtilizationRates, handle)
+        if ring_lost and rates_lost:
+            raise rates_lost
+        self.ring_unsupported, self.rates_unsupported = ring, rates
         if self.ring_unsupported:
             self.mode = "unsupported" if self.rates_unsupported else "polled"
 
-    def _why_not(self, function: Callable[..., Any], *arguments: Any) -> str:
+    def _why_not(self, function: Callable[..., Any], *arguments: Any) -> tuple[str, CallFailed | None]:
+        """The reason why this is not offered, or "", and the failure if it is one of the whole device."""
         try:
             self._calls(function, *arguments)
         except CallFailed as failed:
-            self._unless_lost(failed)
-            return self._calls.why(failed) if failed.trouble is Trouble.UNSUPPORTED else ""
-        return ""
+            lost = failed if failed.trouble is Trouble.LOST else None
+            return ("" if failed.trouble is Trouble.NOTHING_NEW else self._calls.why(failed)), lost
+        return "", None
+
+    def answers(self, handle: Any) -> bool:
+        """Whether the device still answers at all, asked after another call has failed as if it did not."""
+        for ask in (self._ask_rates, self._ask_ring):
+            try:
+                ask(handle)
+            except CallFailed as failed:
+                if failed.code != self._calls.nvml.NVML_ERROR_FUNCTION_NOT_FOUND:  # the driver itself answers
+                    return failed.trouble is not Trouble.LOST
+                continue
+            return True
+        return False
+
+    def _ask_rates(self, handle: Any) -> tuple[int, int]:
+        rates = self._calls(self._calls.nvml.nvmlDeviceGetUtilizationRates, handle)
+        return int(rates.gpu), int(rates.memory)
+
+    def _ask_ring(self, handle: Any) -> None:
+        nvml = self._calls.nvml
+        self._calls(nvml.nvmlDeviceGetSamples, handle, nvml.NVML_GPU_UTILIZATION_SAMPLES, self._after)
 
     def read(self, handle: Any, now: int) -> tuple[list[Row], list[Gap]]:
-        """The windows since the last call, ascending, and what was missed between them. Raises CallFailed (lost)."""
+        """The windows since the last call, ascending, and what was missed between them.
+
+        Raises CallFailed: the device is lost, or refuses the ring that it had.
+        """
         rows: list[Row] = []
         gaps: list[Gap] = []
         if self.mode == "unsupported":
@@ -124,11 +166,11 @@ class Utilization:
             return rows, gaps
         if not self.ring_unsupported and self._drain_timer.due(now / 1e9):
             self._read_ring(handle, rows, gaps)
-            self._drain_timer.done(now / 1e9, self._calls.last_seconds)
+            self._drain_timer.asked(now / 1e9, min(self._calls.stretch, RAREST_DRAIN_S / self._drain_timer.seconds))
             if not rows and now - self._last > self._dry_s * 1e9:
                 self.mode = "polled"
         if self.mode == "polled" and not rows:
-            self._read_rates(handle, rows, gaps)
+            self._read_rates(handle, now, rows, gaps)
         if not rows and now - self._last > (self._dry_s + 1) * 1e9:
             gaps.append(Gap(self.delivered_ns, now - LAG_NS, "the driver offers no reading"))
             self._last = now
@@ -138,6 +180,7 @@ class Utilization:
         """Declare everything since the last window missed: the device does not answer."""
         gap = Gap(self.delivered_ns, now - LAG_NS, "the GPU does not answer")
         self._last, self._grid = now, None
+        self.window.look.stop()
         return gap
 
     def _read_ring(self, handle: Any, rows: list[Row], gaps: list[Gap]) -> None:
@@ -157,12 +200,13 @@ class Utilization:
         if not entries:
             return
         self._after = entries[-1].stamp_us
-        self._learn(entries)
+        self.window.entries(entries, clocks.monotonic)
         # At first the ring's past: an idle one may have stood still for days.
         max_age_s = (clocks.monotonic - since) / 1e9 + 2 if self.clock else 30 * 86400.0
         clock = self._fresh_clock(clock, clocks, max_age_s)
-        # Polled readings already speak for the windows that overlap them by more than half.
-        floor = self._last + (int(self.window_s * 5e8) if self._last_was_polled else 0)
+        # Polled readings already speak for the windows that overlap them by more than half; and an entry that comes
+        # again with another stamp (a driver may map its clock anew each time) is no window of its own.
+        floor = self._last + int(self.window_s * (5e8 if self._last_was_polled else 2.5e8))
         for entry, memory_percent in zip(entries, beside(entries, memory), strict=True):
             stamp = clock.monotonic_ns(entry.stamp_us)
             if stamp > floor:
@@ -194,25 +238,28 @@ class Utilization:
             self.memory_unsupported = self._calls.why(failed)
             return []
 
-    def _read_rates(self, handle: Any, rows: list[Row], gaps: list[Gap]) -> None:
+    def _read_rates(self, handle: Any, now: int, rows: list[Row], gaps: list[Gap]) -> None:
+        self._polled_ns = now
         if self.rates_unsupported:
             return
         try:
-            rates = self._calls(self._calls.nvml.nvmlDeviceGetUtilizationRates, handle)
-            busy, memory = int(rates.gpu), int(rates.memory)
+            busy, memory = self._ask_rates(handle)
         except CallFailed as failed:
             self._unless_lost(failed)
             return
+        polled = read_clocks().monotonic
+        self.window.polled(polled, (busy, memory), not self.ring_unsupported)
         window_ns = int(self.window_s * 1e9)
-        if self._grid is None or self._grid.window_ns != window_ns:
+        if self._grid is None:
             self._grid = PollGrid(window_ns)
-        stamp = self._grid.read(read_clocks().monotonic, (busy, memory))
+        self._grid.window_ns = window_ns  # it may just have been learnt; the phase stays
+        stamp = self._grid.read(polled, (busy, memory))
         if stamp is not None and stamp > self._last and 0 <= busy <= 100:
             self._give(Row(stamp, busy / 100, memory / 100), "no poll came in time", rows, gaps)
             self._last_was_polled = True
 
     def _give(self, row: Row, reason: str, rows: list[Row], gaps: list[Gap]) -> None:
-        window_ns = int(max(self.window_s, self._spacing) * 1e9)
+        window_ns = int(max(self.window_s, self.window.spacing) * 1e9)
         if row.stamp_ns - self._last > 1.5 * window_ns:
             start = row.stamp_ns - int(self.window_s * 1e9)
             gaps.append(Gap(self.delivered_ns, start - LAG_NS, reason))
@@ -220,22 +267,14 @@ class Utilization:
         self._last = row.stamp_ns
 
     def _drain(self, handle: Any, kind: int) -> list[Entry]:
+        """Raises CallFailed where this ring is not offered (any more), or the device lost."""
         try:
             _, samples = self._calls(self._calls.nvml.nvmlDeviceGetSamples, handle, kind, self._after)
         except CallFailed as failed:
-            if failed.trouble is Trouble.NOTHING_NEW:
-                return []
-            raise
+            if failed.trouble is Trouble.UNSUPPORTED or (failed.trouble is Trouble.LOST and not self.answers(handle)):
+                raise
+            return []
         return clean((Entry(int(one.timeStamp), int(one.sampleValue.uiVal)) for one in samples), self._after)
-
-    def _learn(self, entries: Sequence[Entry]) -> None:
-        self._history.extend(entries)
-        history = list(self._history)
-        self._spacing = spacing(history)
-        found = period(history)
-        if found and (self.measured is None or abs(found.seconds - self.window_s) > 0.05 * self.window_s):
-            self.measured = found
-            self.window_s = round(found.seconds, 3)
 
     @staticmethod
     def _unless_lost(failed: CallFailed) -> None:

@@ -34,7 +34,14 @@ class DeviceFeed:
                 reading = personality.read(end_ns, tuple(self._spans))
                 while self._spans and self._spans[0].end_ns <= end_ns:
                     self._spans.popleft()
-                line = {"uuid": UUID, "name": NAME, "window_s": WINDOW_NS / 1e9, "t_ns": end_ns, **reading._asdict()}
+                line = {
+                    "uuid": UUID,
+                    "name": NAME,
+                    "window_s": WINDOW_NS / 1e9,
+                    "t_ns": end_ns,
+                    "rounding": "nearest",
+                    **reading._asdict(),
+                }
                 file.write(json.dumps(line) + "\n")
                 file.flush()
                 end_ns += WINDOW_NS

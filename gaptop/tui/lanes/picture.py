@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from rich.cells import cell_len
+
 from gaptop.tui import palette
 from gaptop.tui.cells import Cell, Piece, Row, row_of
 from gaptop.tui.glyphs import Glyphs
@@ -18,12 +20,13 @@ from gaptop.tui.text import fit, fit_right
 def picture_rows(scene: Scene, lanes: Sequence[tuple[Lane, int]], widths: Widths) -> list[Row]:
     """The rows of every lane with its height, and the axis below them."""
     rows: list[Row] = []
+    marks = scene.marks()
     for lane, height in lanes:
         drawn = lane.draw(scene, height)
         for y in range(height):
             cells = list(drawn.cells[y])
             if lane.key != "valleys":
-                _mark(scene, cells)
+                _mark(cells, marks, scene.glyphs)
             label = scene.clean(drawn.label) if y == 0 else ""
             gutter = _gutter(label, drawn.supports and y == 0, drawn.scale[y], widths, scene.glyphs)
             rows.append([*gutter, *cells, *_margin(drawn.values[y], widths, scene.glyphs)])
@@ -38,11 +41,14 @@ def picture_rows(scene: Scene, lanes: Sequence[tuple[Lane, int]], widths: Widths
 
 @lru_cache(maxsize=256)
 def _gutter(label: str, supports: bool, scale: str, widths: Widths, glyphs: Glyphs) -> tuple[Cell, ...]:
-    """Label, scale and the left edge of one row."""
+    """Label, scale and the left edge of one row. A long label takes the scale's room."""
     text = (glyphs.selected if supports else " ") + label if label else ""
+    room = widths.label
+    if cell_len(text) > room:
+        room, scale = widths.label + widths.scale, ""
     return (
-        *row_of(fit(text, widths.label, glyphs.ellipsis), palette.BOLD if supports else palette.PLAIN),
-        *row_of(fit_right(scale, widths.scale), palette.DIM),
+        *row_of(fit(text, room, glyphs.ellipsis), palette.BOLD if supports else palette.PLAIN),
+        *row_of(fit_right(scale, widths.label + widths.scale - room), palette.DIM),
         (glyphs.axis_left if scale else glyphs.cursor, palette.DIM),
     )
 
@@ -58,12 +64,11 @@ def _margin(value: tuple[Piece, ...], widths: Widths, glyphs: Glyphs) -> tuple[C
     return (*cells, *([BLANK] * (widths.value + 1 - len(cells))))
 
 
-def _mark(scene: Scene, cells: Row) -> None:
+def _mark(cells: Row, marks: tuple[int | None, int | None, int | None], glyphs: Glyphs) -> None:
     """The explained valley's edges and the cursor run through what is empty, from lane to lane."""
-    start, end, cursor = scene.marks()
-    edge: Cell = (scene.glyphs.edge, palette.DIM)
-    for column in (start, end):
+    *edges, cursor = marks
+    for column in edges:
         if column is not None and cells[column] == BLANK:
-            cells[column] = edge
-    if cursor is not None and cells[cursor][0] in (" ", scene.glyphs.edge):
-        cells[cursor] = (scene.glyphs.cursor, palette.BOLD)
+            cells[column] = (glyphs.edge, palette.DIM)
+    if cursor is not None and cells[cursor][0] in (" ", glyphs.edge):
+        cells[cursor] = (glyphs.cursor, palette.BOLD)

@@ -5,29 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from gaptop.recording.lines import Health
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SeriesId, SourceView, ThreadId
+from gaptop.tui.devices import devices
+from gaptop.tui.lanes.devices import device_lanes
 from gaptop.tui.lanes.lane import Lane
 from gaptop.tui.lanes.series import SeriesLane, Spec
 from gaptop.tui.lanes.threads import NoThreads, StackLane, StateLane
 from gaptop.tui.lanes.valleys import ValleyLane
-from gaptop.tui.palette import GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from gaptop.tui.palette import ORANGE, PURPLE, SKY, VERMILLION
 from gaptop.tui.scene import Scene
 
-BUSY: Final = Spec("busy", 1, "busy", ("device.busy", "device.sm_active"), "%", GREEN, "max", full=1.0)
-POWER: Final = Spec(
-    "power",
-    2,
-    "power",
-    ("device.power", "device.power_average", "device.limit_seconds", "device.limit_reasons", "device.clock_sm"),
-    "W",
-    YELLOW,
-    limit="device.power_limit",
-    line=True,
-)
 SERVER: Final = (
     Spec("running", 3, "running", ("sched.running",), "run", SKY, missing="{server}"),
     Spec("waiting", 3, "waiting", ("sched.waiting", "sched.waiting_by_reason", "sched.limit"), "wait", ORANGE),
@@ -36,7 +27,7 @@ SERVER: Final = (
     Spec("kv", 6, "KV used", ("kv.used", "sched.preemptions", "kv.free_blocks"), "%", VERMILLION, "max", full=1.0),
 )
 NAMES: Final = (
-    (1, "busy"),
+    (1, "devices"),
     (2, "power"),
     (3, "queue"),
     (4, "decode"),
@@ -64,35 +55,23 @@ class Rack:
 
     def lanes(self, timeline: Timeline, healths: Mapping[str, Health]) -> list[Lane]:
         """All lanes that exist, folded or not, valleys last."""
-        devices = _devices(timeline)
+        sources = timeline.sources
+        found = devices(sources)
         threads = _threads(timeline)
         says = (_why(healths, "devices"), _why(healths, "engines"), _why(healths, "host.threads"))
-        key = (devices, threads, says, tuple(timeline.sources))
+        key = (found, threads, says, tuple(sources))
         if key != self._key:
             self._key = key
-            self._order = [*self._device_lanes(devices, says[0]), *self._server_lanes(says[1])]
+            self._order = [*device_lanes(found, says[0], self._keep), *self._server_lanes(says[1])]
             self._order += [*self._thread_lanes(threads, says[2]), self._keep("valleys", ValleyLane)]
         return self._order
-
-    def _device_lanes(self, devices: tuple[tuple[str, str], ...], says: str) -> list[Lane]:
-        lanes: list[Lane] = []
-        for spec in (BUSY, POWER):
-            for source, label in devices:
-                name = f"{label} {spec.label}" if label else spec.label
-                lanes.append(
-                    self._keep(f"{spec.key} {source} {name}", partial(SeriesLane, spec, _of(spec, source), name))
-                )
-        if not devices:
-            spec = replace(BUSY, missing=says or "No device is seen yet.")
-            lanes.append(self._keep(f"busy {says}", partial(SeriesLane, spec, _none, "")))
-        return lanes
 
     def _server_lanes(self, says: str) -> list[Lane]:
         lanes: list[Lane] = []
         for spec in SERVER:
             own = replace(spec, missing=spec.missing.replace("{server}", says or "No server has answered yet."))
             tops = self._tops if spec.digit == _QUEUE else {}
-            lanes.append(self._keep(f"{spec.key} {own.missing}", partial(SeriesLane, own, _of(own, None), "", tops)))
+            lanes.append(self._keep(f"{spec.key} {own.missing}", partial(SeriesLane, own, _of(own), "", tops)))
         return lanes
 
     def _thread_lanes(self, threads: tuple[tuple[str, str, str, int], ...], says: str) -> list[Lane]:
@@ -114,31 +93,9 @@ class Rack:
         return self._lanes[key]
 
 
-def _of(spec: Spec, source: str | None) -> Callable[[Scene], tuple[SeriesId, ...]]:
+def _of(spec: Spec) -> Callable[[Scene], tuple[SeriesId, ...]]:
     signal = spec.signals[0]
-    return lambda scene: scene.timeline.ids(signal, source)
-
-
-def _none(scene: Scene) -> tuple[SeriesId, ...]:
-    return ()
-
-
-def _devices(timeline: Timeline) -> tuple[tuple[str, str], ...]:
-    """(source, label) of every device; the label is empty for a single GPU."""
-    found = [(source, view.info.entity) for source, view in timeline.sources.items() if view.info.kind == "device"]
-    found.sort(key=lambda item: (item[1].get("kind2") == "cpu", _index(item[1])))
-    return tuple((source, _device_label(entity, len(found))) for source, entity in found)
-
-
-def _index(entity: Mapping[str, Any]) -> int:
-    index = entity.get("index")
-    return index if isinstance(index, int) else 0
-
-
-def _device_label(entity: Mapping[str, Any], count: int) -> str:
-    if entity.get("kind2") == "cpu":
-        return "CPU"
-    return f"#{_index(entity)}" if count > 1 else ""
+    return lambda scene: scene.timeline.ids(signal)
 
 
 def _threads(timeline: Timeline) -> tuple[tuple[str, str, str, int], ...]:

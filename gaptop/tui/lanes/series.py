@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gaptop.timeline.aggregate import mean_columns
 from gaptop.timeline.types import Columns, Cover, SeriesId
 from gaptop.tui import figures, palette
 from gaptop.tui.cells import Piece, Row
-from gaptop.tui.glyphs import Glyphs
 from gaptop.tui.lanes.bars import bar_rows
 from gaptop.tui.lanes.lane import Drawn, sentence_rows
 from gaptop.tui.lanes.line import line_rows
+from gaptop.tui.lanes.torn import tear, torn_columns
 from gaptop.tui.scene import Scene
 from gaptop.tui.window import Window, combine, settled_until
 
@@ -39,6 +40,8 @@ class Spec:
     line: bool = False
     missing: str = ""
     """What to say where there is no such series; "" folds the lane."""
+    absent: str = "not seen"
+    """And in one or two words, at the right edge."""
 
 
 class SeriesLane:
@@ -74,21 +77,25 @@ class SeriesLane:
         supports = scene.rests_on(spec.signals)
         if not ids:
             rows = sentence_rows(scene.clean(spec.missing), view.columns, height, scene)
-            return Drawn(self._label, rows, ("",) * height, ((("not seen", palette.DIM),), *(((),) * (height - 1))))
+            return Drawn(
+                self._label, rows, ("",) * height, (((f" {spec.absent}", palette.DIM),), *(((),) * (height - 1)))
+            )
         if ids != self._drawn_ids:
             self._drawn_ids, self._window, self._rates = ids, Window(), {}
         columns = self._columns(scene, ids)
         top = self._top(scene, columns)
-        cells = self._cells(columns, top, height, scene.glyphs)
+        cells = self._cells(scene, ids, columns, top, height)
         scale = (self._scale(top), *("",) * (height - 2), "0") if height > 1 else (self._scale(top),)
         value = self._value(scene, ids, columns)
         return Drawn(self._label, cells, scale, (value, *(((),) * (height - 1))), supports)
 
-    def _cells(self, columns: Columns, top: float, height: int, glyphs: Glyphs) -> list[Row]:
+    def _cells(self, scene: Scene, ids: tuple[SeriesId, ...], columns: Columns, top: float, height: int) -> list[Row]:
         """Cells are kept as long as nothing moved."""
         if self._rows is None or self._rows[0] is not columns or self._rows[1:3] != (top, height):
-            draw = line_rows if self._spec.line else bar_rows
-            self._rows = (columns, top, height, draw(columns, top, height, self._spec.color, glyphs))
+            line, glyphs = self._spec.line, scene.glyphs
+            rows = (line_rows if line else bar_rows)(columns, top, height, self._spec.color, glyphs)
+            torn = torn_columns(scene, dict.fromkeys(one.source for one in ids))
+            self._rows = (columns, top, height, tear(rows, torn, glyphs, line=line))
         return self._rows[3]
 
     def _columns(self, scene: Scene, ids: tuple[SeriesId, ...]) -> Columns:
@@ -109,6 +116,8 @@ class SeriesLane:
         settled = min(settled_until(scene.sources.get(one.source)) for one in ids)
 
         def fetch(start: float, end: float, n: int) -> Columns:
+            if self._spec.how == "mean" and len(ids) > 1:
+                return mean_columns(scene.timeline, ids, start, end, n)
             return combine([scene.timeline.columns(one, start, end, n) for one in ids], self._spec.how)
 
         first, count = view.first * parts - lead, view.columns * parts + lead
@@ -137,15 +146,18 @@ class SeriesLane:
             if columns.cover[at] != Cover.DATA:
                 return ((_ABSENT[Cover(int(columns.cover[at]))], palette.DIM),)
             return self._figure(scene, float(columns.mean[at]), None)
-        newest = [reading for one in ids if (reading := self._newest(scene, one))]
+        newest = [(one, *reading) for one in ids if (reading := self._newest(scene, one))]
         if not newest:
             return (("no reading", palette.DIM),)
-        value = sum(v for _, v in newest) if self._spec.how == "sum" else max(v for _, v in newest)
-        source = scene.sources.get(ids[0].source)
-        age = scene.now - min(t for t, _ in newest)
-        period = max(source.info.period, source.info.window or 0.0) if source else 1.0
-        lag = source.info.lag if source else 0.0
-        return self._figure(scene, value, age if age > _OLD_PERIODS * period + lag else None)
+        old = [one for one, t, _ in newest if scene.now - t > _patience(scene, one)]
+        missing = len(ids) - len(newest) + len(old)
+        if len(ids) > 1 and missing:
+            return ((f" {missing}/{len(ids)} missing", palette.DIM),)
+        values = [value for _, _, value in newest]
+        value = (
+            max(values) if self._spec.how == "max" else sum(values) / (len(values) if self._spec.how == "mean" else 1)
+        )
+        return self._figure(scene, value, scene.now - newest[0][1] if old else None)
 
     def _newest(self, scene: Scene, one: SeriesId) -> tuple[float, float] | None:
         """(time, value) of the newest reading; of a counter the newest rate."""
@@ -167,3 +179,13 @@ class SeriesLane:
         style = palette.BOLD if age is None else palette.DIM
         old = f" ({figures.age(age)})" if age is not None else ""
         return ((f"{text:>4}", style), (f" {self._spec.unit}{old}", palette.DIM))
+
+
+def _patience(scene: Scene, one: SeriesId) -> float:
+    """Seconds after which a reading is old."""
+    source = scene.sources.get(one.source)
+    if source is None:
+        return _OLD_PERIODS
+    info, name = source.info, one.key.partition("{")[0]
+    window = info.window_by_signal.get(name, info.window) or 0.0
+    return _OLD_PERIODS * max(info.period_by_signal.get(name, info.period), window) + info.lag

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gaptop.tui import palette
-from gaptop.tui.cells import Piece, Row
+from gaptop.tui.cells import Cell, Piece, Row
+from gaptop.tui.events import OURS, told
 from gaptop.tui.lanes.lane import BLANK, Drawn
 from gaptop.tui.scene import Scene, cost
 from gaptop.valleys.model import LETTERS, Valley
+
+_DIP: Final = "v"
+_OURS: Final[Cell] = ("!", palette.WAIT)
+_HAPPENED: Final[Cell] = ("!", palette.BAD)
 
 
 class ValleyLane:
@@ -22,6 +29,13 @@ class ValleyLane:
         for plateau in scene.assessment.plateaus:
             for column in _range(scene, plateau.start_s, plateau.end_s):
                 cells[column] = (glyphs.plateau, palette.DIM)
+        dips = [dip for dip in scene.assessment.dips if dip.start_s < view.end and dip.end_s > view.start]
+        for dip in dips:
+            for column in _range(scene, dip.start_s, dip.end_s):
+                cells[column] = (_DIP, palette.PLAIN if dip.confirmed else palette.DIM)
+        for event in told(scene, view.start, view.end):
+            if view.shows(event.t):
+                cells[view.column_at(event.t) - view.first] = _OURS if event.what in OURS else _HAPPENED
         shown = [
             v
             for v in scene.assessment.valleys
@@ -30,7 +44,8 @@ class ValleyLane:
         for valley in sorted(shown, key=lambda v: (v is scene.valley, v.idle_s or 0.0)):
             self._mark(scene, cells, valley)
         rows = [cells, *([BLANK] * view.columns for _ in range(height - 1))]
-        value: tuple[Piece, ...] = ((f" {len(shown)} in view", palette.DIM),)
+        count = f" {len(shown)} +{len(dips)} dips" if dips else f" {len(shown)} in view"
+        value: tuple[Piece, ...] = ((count, palette.DIM),)
         return Drawn("valleys", rows, ("",) * height, (value, *(((),) * (height - 1))))
 
     def _mark(self, scene: Scene, cells: Row, valley: Valley) -> None:

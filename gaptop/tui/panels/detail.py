@@ -8,6 +8,7 @@ from rich.style import Style
 
 from gaptop.tui import figures, palette
 from gaptop.tui.cells import Piece, width_of
+from gaptop.tui.panels.besides import besides, measured
 from gaptop.tui.panels.chain import chain_pieces
 from gaptop.tui.scene import Scene
 from gaptop.tui.text import wrap
@@ -15,7 +16,11 @@ from gaptop.valleys.model import LETTERS, Exclusion, Fact, Valley
 
 _LABEL: Final = 10
 _INDENT: Final = 3
-_WORTH: Final = ("for", "against", "try", "try", "for", "runner-up", "unseen")
+_WORTH: Final = (
+    *("for", "against", "try", "try", "idle", "for", "against"),
+    *("meanwhile", "runner-up", "unseen", "plateau", "dips", "blind"),
+)
+"""Who gets the next row."""
 
 
 def detail_lines(scene: Scene, width: int, rows: int) -> list[list[Piece]]:
@@ -74,7 +79,7 @@ def title(scene: Scene, valley: Valley, width: int) -> list[Piece]:
         ),
         (0, [(f"  {mark} {verdict.confidence.upper()}", palette.CONFIDENCE[verdict.confidence])]),
         (1, [("  provisional", palette.WAIT)] if not valley.final else []),
-        (5, [("  one signal only", palette.DIM)] if not valley.confirmed else []),
+        (5, [("  suspected", palette.DIM)] if not valley.confirmed else []),
         (2, [(f"  {_loss(valley)}", palette.PLAIN)]),
     ]
     for worst in range(5, -1, -1):
@@ -112,8 +117,10 @@ def _parts(scene: Scene, valley: Valley) -> list[tuple[str, str, Style]]:
         ("for", separator.join(_fact(scene, fact) for fact in verdict.evidence), palette.PLAIN),
         ("against", against, palette.PLAIN),
         ("try", scene.clean(verdict.advice), palette.BOLD),
+        ("idle", measured(scene, valley), palette.PLAIN),
         ("runner-up", runner, palette.DIM),
         ("unseen", separator.join(scene.clean(item) for item in verdict.unseen), palette.DIM),
+        *((label, text, palette.DIM) for label, text in besides(scene)),
     ]
     return [part for part in parts if part[1]]
 
@@ -142,7 +149,9 @@ def _shares(parts: list[tuple[str, str, Style]], width: int, rows: int) -> list[
 def _no_valley(scene: Scene, width: int, rows: int) -> list[list[Piece]]:
     text = "No valley so far." if scene.timeline.header is not None else "Nothing has been measured yet."
     lines: list[list[Piece]] = [[(f" {scene.glyphs.selected} {text}", palette.DIM)]]
-    for hint in scene.assessment.hints:
-        for line in wrap(scene.clean(hint), width - _INDENT - 1, 2, scene.glyphs.ellipsis):
+    said = [scene.clean(hint) for hint in scene.assessment.hints]
+    said += [f"{label}: {text}" for label, text in besides(scene)]
+    for hint in said:
+        for line in wrap(hint, width - _INDENT - 1, 2, scene.glyphs.ellipsis):
             lines.append([(" " * _INDENT + line, palette.DIM)])
     return lines[:rows]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gaptop.recording.lines import Health
 from gaptop.timeline.types import SourceView
 from gaptop.tui import figures, palette
 from gaptop.tui.cells import Piece, spread, width_of
-from gaptop.tui.panels.sources import families, pieces
+from gaptop.tui.devices import Device, devices, named, working
+from gaptop.tui.panels.sources import Family, families, pieces
 from gaptop.tui.scene import Scene
+from gaptop.tui.seen import UNKNOWN_MAPPING, mapping_unknown, monitor_cost, resolution
 
 _ENGINES: Final = {"vllm": "vLLM", "llamacpp": "llama.cpp", "unknown": "server"}
 _GAP: Final[Piece] = ("  ", palette.PLAIN)
+_NO_WAY, _NO_URL, _SHORT_NAME, _SHORT, _NO_MODEL, _NO_VERSION, _NO_DEVICE = range(1, 8)
+_FORMS: Final = _NO_DEVICE + 1
+"""What gives way in the first line, in this order, until it fits."""
+_WIDE: Final = 110
+"""Columns from which rates are shown beside ages, where they fit."""
 _FIXED: Final = 50
 """Cells of the first line that must not give way to a sentence."""
 
@@ -23,19 +30,14 @@ def first_line(scene: Scene, width: int, *, live: bool, ended: str | None, busy:
 
     ``busy`` says that a recording is still being read.
     """
-    timeline = scene.timeline
-    left: list[Piece] = [(" gaptop", palette.BOLD)]
-    if timeline.header is not None and timeline.header.simulated:
-        left += [_GAP, (" SIMULATED ", palette.SIMULATED)]
-    servers = [view for view in scene.sources.values() if view.info.kind == "server"]
-    devices = [view for view in scene.sources.values() if view.info.kind == "device"]
-    if servers:
-        left += [_GAP, *_server(scene, servers, width)]
-    elif not devices:
-        left += [_GAP, ("waiting for the first reading", palette.DIM)]
-    if devices:
-        left += [_GAP, (_device(scene, devices), palette.PLAIN), _GAP, (resolution(devices[0]), palette.DIM)]
-    return spread(left, _standing(scene, live, clip(ended, width, scene.glyphs.ellipsis), busy), width)
+    standing = _standing(scene, live, clip(ended, width, scene.glyphs.ellipsis), busy)
+    room = width - width_of(standing)
+    found = devices(scene.sources)
+    for form in range(_FORMS):
+        left = _watched(scene, found, width, form)
+        if width_of(left) < room:
+            break
+    return spread(left, standing, width)
 
 
 def clip(ended: str | None, width: int, ellipsis: str) -> str | None:
@@ -54,50 +56,74 @@ def second_line(
     screen_share: float | None,
 ) -> list[Piece]:
     """Sources at the left, our own cost at the right."""
-    left: list[Piece] = [(" ", palette.PLAIN)]
+    start: list[Piece] = [(" ", palette.PLAIN)]
     if silence:
-        left += [(f"{scene.glyphs.state_bad} probe silent for {figures.age(silence)}", palette.BAD), _GAP]
+        start += [(f"{scene.glyphs.state_bad} probe silent for {figures.age(silence)}", palette.BAD), _GAP]
     known = families(scene.timeline, healths, silence)
     right = _cost(probe_share, screen_share, width)
-    for family in known:
-        group = [*pieces(family, scene.glyphs, wide=width >= 110), _GAP]
-        if width_of(left) + width_of(group) + width_of(right) <= width:
-            left += group
+    found = devices(scene.sources)
+    unknown = bool(mapping_unknown(found, scene.sources))
+    for wide in (True, False) if width >= _WIDE else (False,):
+        left = list(start)
+        groups = [_family(family, scene, unknown, wide) for family in known]
+        for group in groups:
+            if width_of(left) + width_of(group) + width_of(right) <= width:
+                left += group
+        if len(left) == len(start) + sum(map(len, groups)):
+            break
     if not known:
         left.append((f"{scene.glyphs.state_wait} no source has reported yet", palette.WAIT))
+    calls = _calls(scene, found)
+    if calls and width_of(left) + width_of(calls) + width_of(right) <= width:
+        right = [*calls, *right]
     return spread(left, right, width)
 
 
-def resolution(view: SourceView) -> str:
-    """The window of the device's utilisation, and whether it was measured: the finest gap that can be seen."""
-    info = view.info
-    if info.window is None:
-        return f"polled every {figures.seconds(info.period)}"
-    return f"W {figures.seconds(info.window)} ({'measured' if info.window_measured else 'assumed'})"
+def _family(family: Family, scene: Scene, unknown: bool, wide: bool) -> list[Piece]:
+    """``unknown``: nobody knows which device is the server's."""
+    said = pieces(family, scene.glyphs, wide)
+    if unknown and family.name == "device":
+        said.append((f" {UNKNOWN_MAPPING}", palette.WAIT))
+    return [*said, _GAP]
 
 
-def _server(scene: Scene, servers: list[SourceView], width: int) -> list[Piece]:
+def _watched(scene: Scene, found: Sequence[Device], width: int, form: int) -> list[Piece]:
+    """Server, devices, resolution. With each form something gives way; how finely the device is seen stays."""
+    header = scene.timeline.header
+    left: list[Piece] = [(" gaptop", palette.BOLD)]
+    if header is not None and header.simulated:
+        left += [_GAP, (" SIMULATED ", palette.SIMULATED)]
+    servers = [view for view in scene.sources.values() if view.info.kind == "server"]
+    if servers:
+        left += [_GAP, *_server(scene, servers, width, form)]
+    elif not found:
+        left += [_GAP, ("waiting for the first reading", palette.DIM)]
+    if not found:
+        return left
+    main = working(found)
+    entity = scene.sources[main[0].sources[0]].info.entity
+    name = named(main, str(entity.get("name") or "device"), short=form >= _SHORT_NAME)
+    if form < _NO_DEVICE:
+        left += [_GAP, (scene.clean(name), palette.PLAIN)]
+    infos = [scene.sources[one.busy].info for one in main if one.busy]
+    return [*left, _GAP, (resolution(infos, short=form >= _SHORT, way=form < _NO_WAY), palette.DIM)]
+
+
+def _server(scene: Scene, servers: list[SourceView], width: int, form: int) -> list[Piece]:
     entity: Mapping[str, Any] = servers[0].info.entity
     engine = str(entity.get("engine") or "unknown")
-    name = " ".join(filter(None, (_ENGINES.get(engine, engine), str(entity.get("version") or ""))))
+    version = str(entity.get("version") or "") if form < _NO_VERSION else ""
+    name = " ".join(filter(None, (_ENGINES.get(engine, engine), version)))
     model = str(entity.get("model") or "").rsplit("/", 1)[-1]
     url = str(entity.get("url") or "").partition("://")[2]
     result: list[Piece] = [(scene.clean(name), palette.BOLD)]
-    if model:
+    if model and form < _NO_MODEL:
         result += [_GAP, (scene.clean(model)[: max(12, width // 6)], palette.PLAIN)]
-    if url and width >= 100:
+    if url and width >= 100 and form < _NO_URL:
         result += [_GAP, (scene.clean(url), palette.DIM)]
     if len(servers) > 1:
         result.append((f" +{len(servers) - 1}", palette.DIM))
     return result
-
-
-def _device(scene: Scene, devices: list[SourceView]) -> str:
-    entity = devices[0].info.entity
-    name = scene.clean(entity.get("name") or "device").removeprefix("NVIDIA ").removeprefix("GeForce ")
-    kind = " (cpu)" if entity.get("kind2") == "cpu" else ""
-    index = f" #{entity['index']}" if len(devices) == 1 and isinstance(entity.get("index"), int) and not kind else ""
-    return f"{len(devices)}x {name}" if len(devices) > 1 else f"{name}{index}{kind}"
 
 
 def _standing(scene: Scene, live: bool, ended: str | None, busy: bool) -> list[Piece]:
@@ -120,3 +146,9 @@ def _cost(probe: float | None, screen: float | None, width: int) -> list[Piece]:
         return []
     total = (probe or 0.0) + (screen or 0.0)
     return [(f"self {figures.ratio(total)}{' of a core' if width >= 100 else ''} ", palette.DIM)]
+
+
+def _calls(scene: Scene, found: Sequence[Device]) -> list[Piece]:
+    """What our own calls to the devices' drivers take."""
+    cost = monitor_cost(scene.timeline, found)
+    return [] if cost is None else [(f"monitor cost {cost * 1e3:.1f} ms/s  ", palette.DIM)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -15,8 +16,12 @@ from gaptop.tui import palette
 from gaptop.tui.glyphs import Glyphs
 from gaptop.tui.keys import KEYS
 from gaptop.tui.lanes.rack import NAMES
-from gaptop.tui.text import clean
+from gaptop.tui.text import clean, wrap
 from gaptop.valleys.model import LETTERS
+
+_MARGIN: Final = 24
+"""Columns left of a text, and of the scroll bar."""
+_LINES: Final = 12
 
 
 class Help(ModalScreen[None]):
@@ -30,11 +35,14 @@ class Help(ModalScreen[None]):
         Binding("down,j", "scroll(1)", "down", show=False, tooltip="Scroll down", id="help_down"),
     ]
 
-    def __init__(self, glyphs: Glyphs, facts: Sequence[tuple[str, str]]) -> None:
-        """``facts`` are (name, value) of this run: log, costs, versions."""
+    def __init__(
+        self, glyphs: Glyphs, facts: Sequence[tuple[str, str]], devices: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """``facts`` are (name, value) of this run: log, costs, versions; ``devices`` the same of each device."""
         super().__init__()
         self._glyphs = glyphs
         self._facts = facts
+        self._devices = devices
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help"):
@@ -52,11 +60,15 @@ class Help(ModalScreen[None]):
         for binding in KEYS:
             if binding.id and not binding.id.startswith("lane_"):
                 self._pair(text, _keys(binding.key, self._glyphs.ascii), binding.tooltip)
-        self._pair(text, "1-9", "Fold or unfold a lane:")
+        self._pair(text, "1-9", "Fold or unfold a lane; where some of its lanes are left out, first bring all of them:")
         self._pair(text, "", ", ".join(f"{digit} {name}" for digit, name in NAMES))
         self._pair(text, "mouse", "Click selects a valley, the wheel zooms at the pointer")
         self._title(text, "How to read it")
         for name, value in _reading(self._glyphs):
+            self._pair(text, name, value)
+        if self._devices:
+            self._title(text, "Devices: how finely each is seen")
+        for name, value in self._devices:
             self._pair(text, name, value)
         self._title(text, "Causes")
         for cause, letter in LETTERS.items():
@@ -72,8 +84,10 @@ class Help(ModalScreen[None]):
         text.append(("\n" if text else "") + title + "\n", palette.BOLD)
 
     def _pair(self, text: Text, name: str, value: str) -> None:
-        text.append(f"  {clean(name, self._glyphs.ascii):<16} ", palette.BOLD)
-        text.append(clean(value, self._glyphs.ascii) + "\n")
+        lines = wrap(clean(value, self._glyphs.ascii), self.app.size.width - _MARGIN, _LINES) or [""]
+        for index, line in enumerate(lines):
+            text.append(f"  {'' if index else clean(name, self._glyphs.ascii):<16} ", palette.BOLD)
+            text.append(line + "\n")
 
 
 def _keys(keys: str, ascii_only: bool) -> str:
@@ -95,7 +109,7 @@ def _reading(glyphs: Glyphs) -> list[tuple[str, str]]:
     return [
         ("height", "the mean of the column; shaded down to its minimum, which leaves a notch"),
         (glyphs.zero, "a measured zero"),
-        (glyphs.hole, "a hole: the source did not deliver"),
+        (glyphs.hole, "a hole: the source did not deliver; on top of a bar: for a part of the column"),
         (glyphs.pending, "pending: not delivered yet"),
         ("blank", "nothing could be there"),
         (
@@ -103,6 +117,8 @@ def _reading(glyphs: Glyphs) -> list[tuple[str, str]]:
             "confidence of a valley: high, medium, low; dim while provisional",
         ),
         (glyphs.plateau, "a plateau: recurring gaps shorter than the device's window W"),
+        ("v", "a shallow dip: one gap shorter than W, or several; too little for a valley"),
+        ("!", "the driver reported an error, or our own call was slow or held back; the detail says which"),
         (glyphs.selected, "a lane that the explained verdict rests on"),
         ("right edge", "the newest value, or the one under the cursor; (age) when older than two periods"),
     ]

@@ -14,12 +14,15 @@ from gaptop.tui import figures, layout, palette
 from gaptop.tui.cells import Piece
 from gaptop.tui.feed import ScreenOptions
 from gaptop.tui.glyphs import Glyphs
+from gaptop.tui.lanes.choice import Choice
+from gaptop.tui.lanes.devices import DIGIT
 from gaptop.tui.lanes.lane import Lane
 from gaptop.tui.lanes.picture import picture_rows
 from gaptop.tui.lanes.rack import NAMES, Rack
 from gaptop.tui.lanes.valleys import valley_at
 from gaptop.tui.messages import PointedAt, WheelTurned
 from gaptop.tui.panels import detail, footer, header, ledger, small
+from gaptop.tui.panels.besides import besides
 from gaptop.tui.position import Position
 from gaptop.tui.scene import Scene, explained
 from gaptop.tui.session import Session
@@ -44,9 +47,7 @@ class Dashboard(Screen[None]):
         self._widths = layout.widths(80)
         self._split = layout.split(24)
         self._position: Position | None = None
-        self._hidden: set[int] = set()
-        self._wanted: set[int] = set()
-        self._folded: frozenset[int] = frozenset()
+        self._choice = Choice()
         self._argued: tuple[tuple[object, ...], list[list[Piece]]] = ((), [])
         self._drawn_for: tuple[object, ...] = ()
         self._rested = False
@@ -117,7 +118,7 @@ class Dashboard(Screen[None]):
             top.show(small.lines(scene, width, height))
             return
         session = self._session
-        lanes = self._shown_lanes(scene)
+        lanes = self._lanes(scene)
         first = header.first_line(scene, width, live=session.feed.live, ended=session.ended, busy=session.ended is None)
         second = header.second_line(
             scene,
@@ -171,13 +172,8 @@ class Dashboard(Screen[None]):
         self.move(lambda position, now: position.back())
 
     def toggle_lane(self, digit: int) -> None:
-        """A lane on screen folds; a folded one comes back, even if another has to make room."""
-        if digit in self._folded or digit in self._hidden:
-            self._hidden.discard(digit)
-            self._wanted.add(digit)
-        else:
-            self._hidden.add(digit)
-            self._wanted.discard(digit)
+        """Fold or unfold the lanes of that digit."""
+        self._choice.toggle(digit)
         self.draw()
 
     def step_valley(self, step: int) -> None:
@@ -213,26 +209,22 @@ class Dashboard(Screen[None]):
         start, end = max(0.0, view.start), min(view.end, session.now)
         return await asyncio.to_thread(session.feed.save, start, end, session.verdicts(start, end))
 
-    def _shown_lanes(self, scene: Scene) -> list[tuple[Lane, int]]:
-        lanes = [lane for lane in self._rack.lanes(scene.timeline, self._session.healths) if lane.present(scene)]
-        candidates = [lane for lane in lanes if lane.digit not in self._hidden]
-        tall = self.app.size.height >= layout.TALL
-        kinds = [(lane.key, lane.digit) for lane in candidates]
-        heights = layout.share(self._split.lanes, kinds, tall, frozenset(self._wanted))
-        shown = [(lane, height) for lane, height in zip(candidates, heights, strict=True) if height]
-        self._folded = frozenset(lane.digit for lane in lanes) - frozenset(lane.digit for lane, _ in shown)
-        return shown
+    def _lanes(self, scene: Scene) -> tuple[tuple[Lane, int], ...]:
+        lanes = self._rack.lanes(scene.timeline, self._session.healths)
+        return self._choice.share(scene, lanes, self._split.lanes, self.app.size.height >= layout.TALL)
 
     def _folded_note(self) -> str:
-        if not self._folded:
-            return ""
-        return " folded: " + ", ".join(f"{digit} {name}" for digit, name in NAMES if digit in self._folded) + " "
+        shown = self._choice.shown
+        notes = [f"{digit} {name}" for digit, name in NAMES if digit in shown.folded]
+        if shown.left_out:
+            notes.insert(0, f"{DIGIT} devices ({shown.left_out} of {shown.devices})")
+        return f" folded: {', '.join(notes)} " if notes else ""
 
     def _argument(self, scene: Scene, width: int) -> list[list[Piece]]:
         """The sentence that is always there, and the explained valley; laid out again only when something changed."""
         valley, said = scene.valley, scene.assessment.sentence
         moving = scene.now if valley is None or valley.end_s is None else 0.0
-        key = (valley, said, scene.chosen, scene.start, width, self._split.detail, moving)
+        key = (valley, said, scene.chosen, scene.start, width, self._split.detail, moving, besides(scene))
         if key != self._argued[0]:
             lines = detail.sentence_lines(scene, width)
             lines += detail.detail_lines(scene, width, self._split.detail - len(lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.rule import FEW, LIKELY, POSSIBLE, STRONG, UNTOUCHED, nothing
+from gaptop.valleys.causes.rule import COLD, FEW, LIKELY, POSSIBLE, STRONG, UNTOUCHED, nothing
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import EMPTY, critical
 from gaptop.valleys.model import Fact, Finding
@@ -12,6 +12,12 @@ from gaptop.valleys.remedy import Remedy
 
 POWER_HELD: Final = 0.9
 """Board power above this share of its busy level: the device did not really rest."""
+
+RESTED: Final = 0.8
+"""Power (or SM activity) under this share of its busy level: the device did less than before, whoever's tokens come."""
+
+OURS: Final = 0.1
+"""Our own calls for a tenth of the time, beyond the usual: enough to hold a driver's lock that work needs."""
 
 
 def artefact(evidence: Evidence) -> Finding:
@@ -32,7 +38,8 @@ def _phantom_idle(evidence: Evidence) -> Finding:
         facts = (*facts, Fact("device.power", round(evidence.power_ratio, 4), "ratio", says))
     # Counters are read twice a second: over less than two readings "as ever" is only an average.
     coarse = evidence.length < 1.0
-    if evidence.slow_calls and (progress is None or progress >= UNTOUCHED):
+    ours = evidence.own_share is not None and evidence.own_share >= OURS
+    if (evidence.slow_calls or ours) and (progress is None or progress >= UNTOUCHED):
         slow = Fact("our_slow_call", float(evidence.slow_calls), "calls", "our own call was slow at that time")
         return Finding("artefact", POSSIBLE if coarse or progress is None else LIKELY, "our own call", (slow, *facts))
     if progress is None:
@@ -42,6 +49,10 @@ def _phantom_idle(evidence: Evidence) -> Finding:
     if evidence.power_ratio is not None and evidence.power_ratio >= POWER_HELD:
         score = POSSIBLE + 0.05 if coarse else STRONG
         return Finding("artefact", score, "idle reading while tokens and power went on", facts)
+    rested = [item for item in (evidence.power_ratio, evidence.sm_ratio) if item is not None]
+    if rested and min(rested) < RESTED:
+        says = "device mapping: the device rests, so the tokens come from another one, or from a buffer"
+        return Finding("artefact", POSSIBLE if coarse else LIKELY, says, facts, remedy=Remedy.MAPPING)
     return Finding(
         "artefact",
         POSSIBLE - 0.1 if coarse else LIKELY,
@@ -71,4 +82,10 @@ def _stale(evidence: Evidence) -> Finding:
         Fact("sched.running", evidence.running.mean, "requests", "running, as of the last step"),
         Fact("host.thread_activity", round(awaits, 4), "ratio", f"the engine awaited requests {awaits:.0%}"),
     )
+    if evidence.power_ratio is not None and evidence.power_ratio < COLD:
+        watts = Fact(
+            "device.power", round(evidence.power_ratio, 4), "ratio", f"power {evidence.power_ratio:.0%} of usual"
+        )
+        detail = "phantom busy: it reads busy at idle power"
+        return Finding("artefact", STRONG, detail, (*facts, watts), remedy=Remedy.PHANTOM)
     return Finding("artefact", LIKELY, "stale gauge", facts, remedy=Remedy.STALE_GAUGE)

@@ -10,6 +10,7 @@ from gaptop.valleys.causes.rule import (
     POSSIBLE,
     SOME,
     STRONG,
+    UNTOUCHED,
     WEAK,
     gauge_fact,
     nothing,
@@ -24,6 +25,9 @@ from gaptop.valleys.remedy import Remedy
 LOW_BATCH: Final = 0.5
 """A client limits the server where fewer than half of the usual requests run, each as fast as ever."""
 
+READ_TWICE: Final = 1.0
+"""Seconds: over less than two readings a rate is only an average."""
+
 EACH_FAST: Final = 0.8
 SLOW_ANSWER: Final = 0.2
 """Seconds: an idle front end answers a scrape in milliseconds, one that is stuck in hundreds of them."""
@@ -37,6 +41,9 @@ def no_demand(evidence: Evidence) -> Finding:
         return Finding("no_demand", STRONG, "asleep on purpose", (fact,), remedy=Remedy.ASLEEP)
     if evidence.stopped:
         return nothing("no_demand", f"a process of the server was stopped: {', '.join(evidence.stopped)}")
+    progress = evidence.progress_ratio
+    if progress is not None and progress >= UNTOUCHED and evidence.length >= READ_TWICE and evidence.decode_before:
+        return nothing("no_demand", f"tokens went on at {progress:.0%} of the usual: there was work")
     empty, awaits = quiet(evidence), holds_none(evidence)
     if awaits is not None and evidence.device_idle is False:
         busy = (f"the device read busy {evidence.busy:.0%}, whoever works on it",)

@@ -34,6 +34,10 @@ SLOW: Final = 0.5
 OUTWEIGHS: Final = 2.0
 """Prompt tokens must flow at twice the usual decode rate (or twice their own usual one) to have filled the steps."""
 
+COLD: Final = 0.35
+"""Power (or a counter) under 35 % of its busy level is that of a device that does no work: spinning kernels were seen
+at 20-35 %, and idle cards lie lower."""
+
 UNTOUCHED: Final = 0.9
 """Progress above this share of the usual was not held up: steady servers scatter by 10 %."""
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.rule import CERTAIN, FEW, LIKELY, POSSIBLE, WEAK, nothing, prompts_outweigh, rate_fact
+from gaptop.valleys.causes.rule import (
+    CERTAIN,
+    COLD,
+    FEW,
+    LIKELY,
+    POSSIBLE,
+    STRONG,
+    WEAK,
+    nothing,
+    prompts_outweigh,
+    rate_fact,
+)
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import holds_none
 from gaptop.valleys.model import Fact, Finding
@@ -13,8 +24,11 @@ from gaptop.valleys.remedy import Remedy
 BUSY: Final = 0.9
 """Of the busy level; wedged devices read 96-100 %."""
 
-COLD: Final = 0.6
-"""Power under 60 % of its busy level: real work draws more, spinning kernels were seen at 20-35 %."""
+COOL: Final = 0.6
+"""Power under 60 % of its busy level: real work draws more, though a spin with some work beside it may too."""
+
+AS_EVER: Final = 0.8
+"""Counters above this share of the usual: the device computes as it does when tokens flow."""
 
 SECONDS: Final = 2.0
 """Shorter than this a long step looks the same."""
@@ -42,14 +56,37 @@ def stalled_busy(evidence: Evidence) -> Finding:
     )
     if evidence.length < SECONDS:
         return Finding("stalled_busy", POSSIBLE - 0.1, "wedge", facts, (f"only {evidence.length:.1f} s long",))
+    facts = (*facts, *_counters(evidence))
+    spins = _spins(evidence)
     if evidence.power_ratio is None:
+        if spins:
+            return Finding("stalled_busy", STRONG, "spin or wedge: busy, and its SMs or memory rest", facts)
         return _warm(evidence, LIKELY - 0.1, "wedge", facts, ("power not seen",))
     watts = "" if evidence.power is None else f", {evidence.power:.0f} W"
     says = f"power {evidence.power_ratio:.0%} of its busy level{watts}"
     facts = (*facts, Fact("device.power", round(evidence.power_ratio, 4), "ratio", says))
-    if evidence.power_ratio < COLD:
+    if evidence.power_ratio < COLD or (spins and evidence.power_ratio < AS_EVER):
         return Finding("stalled_busy", CERTAIN, "spin or wedge: busy at low power", facts)
+    if evidence.power_ratio < COOL or spins:
+        return Finding("stalled_busy", STRONG, "spin or wedge: busy at lower power", facts)
     return _warm(evidence, LIKELY + 0.05, "wedge: busy at full power", facts, ())
+
+
+def _spins(evidence: Evidence) -> bool:
+    """Whether hardware counters say that the busy device does no work: a spin keeps a few SMs, and no memory, busy."""
+    return any(item is not None and item < COLD for item in (evidence.sm_ratio, evidence.dram_ratio))
+
+
+def _counters(evidence: Evidence) -> tuple[Fact, ...]:
+    seen = (
+        ("device.sm_active", "SM activity", evidence.sm_ratio),
+        ("device.dram_active", "memory traffic", evidence.dram_ratio),
+    )
+    return tuple(
+        Fact(signal, round(value, 4), "ratio", f"{what} {value:.0%} of the usual")
+        for signal, what, value in seen
+        if value is not None
+    )
 
 
 def _warm(evidence: Evidence, score: float, detail: str, facts: tuple[Fact, ...], unseen: tuple[str, ...]) -> Finding:

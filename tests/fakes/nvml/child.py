@@ -25,9 +25,13 @@ Until = Callable[[list[Line]], bool]
 
 
 def start(
-    *devices: Mapping[str, Any], without: Sequence[str] = (), pids: Sequence[int] = (), **config: Any
+    *devices: Mapping[str, Any],
+    without: Sequence[str] = (),
+    pids: Sequence[int] = (),
+    calls: Path | None = None,
+    **config: Any,
 ) -> subprocess.Popen[str]:
-    environment = os.environ | build.environment({**config, "devices": devices}, without=without)
+    environment = os.environ | build.environment({**config, "devices": devices}, without=without, calls=calls)
     command = [sys.executable, "-m", "tests.fakes.nvml.watch", *map(str, pids)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True)

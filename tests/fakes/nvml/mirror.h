@@ -6,7 +6,7 @@
 #ifndef GAPTOP_MIRROR_H
 #define GAPTOP_MIRROR_H
 
-#include "play.h"
+#include "windows.h"
 
 typedef struct { Device *device; Watched thread[MAX_THREADS]; int threads; } Mirror;
 
@@ -57,7 +57,7 @@ static double busiest(Mirror *m, double elapsed_ns) {
 static void *mirror_loop(void *argument) {
     Mirror *m = argument;
     Device *d = m->device;
-    long long tick = 0, k = 0, ticks = window_ns(d) / MIRROR_TICK_NS, last = clock_ns(CLOCK_MONOTONIC);
+    long long tick = 0, k = 0, ticks = window_ns(d) / MIRROR_TICK_NS, last = real_ns(CLOCK_MONOTONIC);
     double sum = 0, weight = 0;
     pthread_mutex_lock(&play_lock);
     d->start_ns = last;
@@ -67,10 +67,15 @@ static void *mirror_loop(void *argument) {
         long long next = d->start_ns + (tick + 1) * MIRROR_TICK_NS;
         struct timespec until = {next / 1000000000LL, next % 1000000000LL};
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-        long long now = clock_ns(CLOCK_MONOTONIC);
-        sum += busiest(m, now - last) * (now - last), weight += now - last, last = now;
-        if (++tick % ticks) continue;
+        long long now = real_ns(CLOCK_MONOTONIC);
+        double ran = busiest(m, now - last) * (now - last);
+        sum += ran, weight += now - last, last = now;
         pthread_mutex_lock(&play_lock);
+        d->mirror_seconds += ran / 1e9;
+        if (++tick % ticks) {
+            pthread_mutex_unlock(&play_lock);
+            continue;
+        }
         d->mirror_busy[k % MIRROR_KEEP] = sum / weight;
         d->mirror_joules += (60 + 240 * sum / weight) * d->window_ms / 1e3;
         d->mirror_windows = ++k;
@@ -82,10 +87,10 @@ static void *mirror_loop(void *argument) {
 
 static void start_mirrors(void) {
     for (int i = 0; i < play.devices; i++) {
-        if (!play.device[i].mirrored) continue;
+        if (!play.device[i]->mirrored) continue;
         Mirror *m = calloc(1, sizeof *m);
         pthread_t thread;
-        m->device = &play.device[i];
+        m->device = play.device[i];
         pthread_create(&thread, NULL, mirror_loop, m);
     }
 }

@@ -12,8 +12,10 @@ import json
 import select
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 from gaptop_collectors.collector import CollectorError, Message
 from gaptop_collectors.devices.nvml import NvmlDevices
@@ -38,19 +40,25 @@ def show(messages: Sequence[Message]) -> None:
         print(json.dumps({"is": type(message).__name__, **asdict(message)}), flush=True)
 
 
-def main() -> None:
-    pids = [int(pid) for pid in sys.argv[1:]]
-    devices = NvmlDevices(Pids(pids) if pids else None)
+@contextmanager
+def watched(pids: Sequence[int], state: Path | None = None) -> Iterator[NvmlDevices]:
+    """The devices, not yet opened; closed at the end. A CollectorError ends the block and is printed."""
+    devices = NvmlDevices(Pids(pids) if pids else None, state=state)
     try:
+        yield devices
+    except CollectorError as error:
+        print(json.dumps({"is": "CollectorError", "says": error.says, "state": error.state, "retry": error.retry}))
+    finally:
+        devices.close()
+
+
+def main() -> None:
+    with watched([int(pid) for pid in sys.argv[1:]]) as devices:
         show(devices.open())
         due = time.monotonic() + devices.period
         while not select.select([sys.stdin], [], [], max(0.0, due - time.monotonic()))[0]:
             show(devices.sample())
             due = max(due + devices.period, time.monotonic())
-    except CollectorError as error:
-        print(json.dumps({"is": "CollectorError", "says": error.says, "state": error.state, "retry": error.retry}))
-    finally:
-        devices.close()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,110 @@
+"""The device's part of the evidence: limits, counters, traffic, and what our own calls took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from gaptop.timeline.timeline import Timeline
+from gaptop.timeline.types import SeriesId
+from gaptop.valleys import reading
+from gaptop.valleys.evidence import Traffic
+from gaptop.valleys.reference import Reference
+from gaptop_collectors.signals import split_key
+
+HARMLESS_REASONS: Final = frozenset(
+    {"idle", "gpu_idle", "low_utilization", "applications_clocks", "applications_clocks_setting", "display_clock"}
+    | {"display_clock_setting", "sync_boost", "none"}
+)
+"""Clock-event reasons that do not mean a limit: an idle card lowers its clocks by itself."""
+
+SLOW_CALL_BEFORE: Final = 0.25
+"""Seconds before a slow call's end that it is taken to have reached back to, at least: a drain and a window."""
+
+HARMFUL_BITS: Final = 0x4 | 0x8 | 0x20 | 0x40 | 0x80 | 0x200 | 0x400
+"""NVML's clocks-event bits for power, thermal, board and reliability limits (nvml.h)."""
+
+WAYS: Final = (
+    ("device.pcie_rx", "to the device over PCIe"),
+    ("device.pcie_tx", "from the device over PCIe"),
+    ("device.nvlink_rx", "to the device over NVLink"),
+    ("device.nvlink_tx", "from the device over NVLink"),
+)
+
+
+def against_before(
+    timeline: Timeline, signal: str, sources: Sequence[str], start: float, end: float, before: Reference
+) -> float | None:
+    """The mean of a signal over devices against the time before."""
+    return ratio(reading.mean(timeline, signal, sources, start, end, "mean"), before.mean(signal, sources, "mean"))
+
+
+def ratio(value: float | None, before: float | None) -> float | None:
+    """A value against the one before; None where either was not seen, or there was nothing before."""
+    return None if value is None or before is None or before <= 0.0 else value / before
+
+
+def moved(timeline: Timeline, sources: Sequence[str], start: float, end: float, before: Reference) -> Traffic | None:
+    """The busiest way in or out; None where none was counted."""
+    found = []
+    for signal, says in WAYS:
+        rate = reading.rate(timeline, signal, sources, start, end)
+        if rate is not None:
+            found.append(Traffic(signal, says, rate, before.rate(signal, sources)))
+    return max(found, key=lambda item: item.rate - (item.before or 0.0), default=None)
+
+
+def limits(
+    timeline: Timeline, sources: Sequence[str], start: float, end: float, before: Reference
+) -> tuple[str, float | None, float | None]:
+    """The strongest harmful clock-event reason, its share of the stretch, and its share before."""
+    best: tuple[str, float | None, float | None] = ("", None, None)
+    for item in reading.series(timeline, "device.limit_seconds", sources):
+        reason = split_key(item.key)[1].get("reason", "")
+        grown = timeline.increase(item, start, end)
+        if grown is None or reason in HARMLESS_REASONS:
+            continue
+        share = min(1.0, grown / (end - start))
+        if best[1] is None or share > best[1]:
+            earlier = before.ask(("limit", item), partial(_rate, timeline, item))
+            best = (reason, share, earlier)
+    if best[1] is not None:
+        return best
+    for item in reading.series(timeline, "device.limit_reasons", sources):
+        steps = timeline.steps(item, start, end)
+        if len(steps.value):
+            harmful = [bool(int(value) & HARMFUL_BITS) for value in steps.value.tolist()]
+            return "clock-event bits", sum(harmful) / len(harmful), None
+    return best
+
+
+def _rate(timeline: Timeline, item: SeriesId, start: float, end: float) -> float | None:
+    grown = timeline.increase(item, start, end)
+    return None if grown is None else grown / (end - start)
+
+
+def slow_calls(timeline: Timeline, start: float, end: float) -> int:
+    """How often our own reading of a device was slow then; a slow scrape says something of the server instead."""
+    return sum(
+        1
+        for item in timeline.events
+        if item.what == "our_slow_call"
+        and str(item.data.get("collector", "")).startswith("devices.")
+        and start <= item.t
+        and item.t - _took(item.data.get("seconds")) <= end
+    )
+
+
+def _took(seconds: Any) -> float:
+    """How long before its note, which comes when it has come back, a call began."""
+    if isinstance(seconds, int | float) and SLOW_CALL_BEFORE < seconds < 3600.0:
+        return float(seconds)
+    return SLOW_CALL_BEFORE
+
+
+def own_share(timeline: Timeline, sources: Sequence[str], start: float, end: float, before: Reference) -> float | None:
+    """Share of the time that our own calls to these devices took, above the usual."""
+    rate = reading.rate(timeline, "device.own_calls", sources, start, end)
+    usual = before.rate("device.own_calls", sources)
+    return None if rate is None else max(0.0, rate - (usual or 0.0))

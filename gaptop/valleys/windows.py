@@ -1,0 +1,155 @@
+"""One valley of one device, measured by the device's own windows: idle seconds, edges, the longest gap in it. Pure.
+
+Cells find a valley, but they mix neighbouring windows; what is told of it comes from the windows themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gaptop.timeline.types import Floats, Steps
+from gaptop.valleys.detect import EDGE, Dip
+from gaptop.valleys.grid import CELL
+from gaptop.valleys.rounding import WHOLE, centred, doubt, most_idle, partial
+
+APART: Final = 1e-3
+"""Seconds from one window's end to the next one's start from which on something was not seen."""
+
+EMPTY: Final = 1e-4
+"""A window that reads no more than this is empty: float32 and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Seconds. ``longest``: bounds of the longest contiguous gap, None where its windows are forgotten."""
+
+    start: float
+    end: float
+    idle: float
+    error: float
+    longest: tuple[float, float] | None
+
+
+def reach(dip: Dip) -> float:
+    """Up to where a dip is known to last."""
+    return dip.low_end if dip.end is None else dip.end
+
+
+def span(dip: Dip, window: float) -> tuple[float, float]:
+    """The time whose windows :func:`measure` asks for: two windows around, and the holes that it touches."""
+    return dip.start - dip.start_error - 2 * window, reach(dip) + dip.end_error + 2 * window
+
+
+def measure(steps: Steps, dip: Dip, window: float) -> Measure:
+    """Measure one dip by its windows (those of :func:`span`).
+
+    Its first and last window are the outermost ones that were not ordinary: a gap that begins near a window's end takes
+    only a little of it. The busy part of the first window lies before the valley and that of the last one behind it;
+    in a single window there is no telling, and its own bounds stay.
+    """
+    first, after = _members(steps, dip)
+    if first >= after or steps.start[first] > dip.start + CELL:
+        # Longer ago than the timeline remembers: the cells were added up while it went on.
+        unseen = max(0.0, reach(dip) - dip.start - dip.seconds)
+        rounded = dip.partial_windows * doubt(dip.rounding).error * window
+        return Measure(dip.start, reach(dip), dip.idle, rounded + unseen, None)
+    starts, ends, values = (part[first:after] for part in (steps.start, steps.end, steps.value))
+    lengths = ends - starts
+    busy = np.clip(centred(values, dip.rounding), 0.0, 1.0)
+    start, end = float(starts[0]), float(ends[-1])
+    if len(values) > 1:
+        shares = np.minimum(busy / dip.level, 1.0)
+        start += float(shares[0] * lengths[0])
+        if dip.end is not None:
+            end -= float(shares[-1] * lengths[-1])
+    holes = np.maximum(starts[1:] - ends[:-1], 0.0)
+    unseen = float(holes[holes > APART].sum())
+    idle = float(((1.0 - busy) * lengths).sum())
+    error = _error(values, lengths, dip.rounding) + unseen
+    around = slice(max(0, first - 1), after + 1)
+    wide = Steps(steps.start[around], steps.end[around], steps.value[around])
+    return Measure(start, end, idle, error, longest_gap(wide, dip.rounding))
+
+
+def _members(steps: Steps, dip: Dip) -> tuple[int, int]:
+    """The windows of a dip: the first one, and one past the last."""
+    starts, ends, values = steps.start, steps.end, steps.value
+    floor = dip.level - EDGE if dip.floor is None else dip.floor
+    inside = np.flatnonzero((ends > dip.start + APART) & (starts < reach(dip) - APART))
+    if not len(inside):
+        return 0, 0
+    first, after = int(inside[0]), int(inside[-1]) + 1
+    low = values < floor - 1e-6
+    while first < after and not low[first]:
+        first += 1
+    while after > first and not low[after - 1]:
+        after -= 1
+
+    def alone(index: int, beyond: int) -> bool:
+        """A window next to the dip that is low, with an ordinary one beyond it: it holds the gap's edge."""
+        if not 0 <= index < len(values) or not low[index]:
+            return False
+        return not 0 <= beyond < len(values) or not low[beyond]
+
+    if first < after:
+        if alone(first - 1, first - 2) and starts[first] - ends[first - 1] < APART and ends[first - 1] > dip.not_before:
+            first -= 1
+        if dip.end is not None and alone(after, after + 1) and starts[after] - ends[after - 1] < APART:
+            after += 1
+    return first, after
+
+
+def _error(values: Floats, lengths: Floats, rounding: str) -> float:
+    """What rounding leaves open of the idle seconds.
+
+    Each of the two edges of a gap lies in a partial window, or so close to a window's bound that it reads 0 or 100.
+    """
+    known = doubt(rounding)
+    inside = partial(values)
+    error = known.error * float((inside * lengths).sum())
+    for edge in (0, -1):
+        if values[edge] <= WHOLE:
+            error += max(known.zero, known.full) * float(lengths[edge])
+    if len(values) == 1 and inside[0]:
+        error += known.full * float(lengths[0])
+    return error
+
+
+def longest_gap(steps: Steps, rounding: str) -> tuple[float, float]:
+    """Bounds of the longest contiguous gap in neighbouring windows (the low ones, with one more at each end).
+
+    Empty windows in a row are one gap, to within what rounding hides at its ends. It may reach into the window before
+    and after them by as much as those were idle; without an empty one, the idle parts of two neighbours may touch. No
+    gap spans a window that was partly busy. A hole was not seen: it adds to what is possible, never to what is sure.
+    """
+    most = most_idle(steps.value, rounding)
+    high = touching = 0.0
+    reached: float | None = None
+    for start, end, idle in zip(steps.start.tolist(), steps.end.tolist(), most.tolist(), strict=True):
+        if reached is not None and start - reached > APART:
+            touching += start - reached
+            high = max(high, touching)
+        reached = end
+        high = max(high, touching + idle * (end - start))
+        touching = touching + end - start if idle >= 1.0 - 1e-9 else idle * (end - start)
+    return _sure(steps, rounding), high
+
+
+def _sure(steps: Steps, rounding: str) -> float:
+    """The longest row of empty windows, less the work that rounding may hide at its two ends."""
+    hidden = doubt(rounding).zero
+    sure = 0.0
+    lengths: list[float] = []
+    reached: float | None = None
+    for start, end, value in zip(steps.start.tolist(), steps.end.tolist(), steps.value.tolist(), strict=True):
+        if value > EMPTY or (reached is not None and start - reached > APART):
+            lengths.clear()
+        if value <= EMPTY:
+            lengths.append(end - start)
+            ends = lengths[:1] if len(lengths) == 1 else [lengths[0], lengths[-1]]
+            sure = max(sure, sum(lengths) - hidden * sum(ends))
+        reached = end
+    return sure
