@@ -1,8 +1,9 @@
-"""What holds for every test: nothing that gaptop keeps between runs leaks from one test, or this user, into others."""
+"""What holds for every test: neither what gaptop keeps between runs nor how tests were started leaks into them."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -17,3 +18,9 @@ def _state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         del os.environ["XDG_STATE_HOME"]
     else:
         os.environ["XDG_STATE_HOME"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _not_under_nohup() -> None:
+    """An ignored SIGHUP is inherited, and gaptop leaves it ignored; tests send it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -66,27 +66,44 @@ _PROGRAMS: Final = (
     ("koboldcpp.py", None, "koboldcpp"),
     ("sglang", "serve", "sglang"),
 )
-# setproctitle's names; the prefix is VLLM unless VLLM_PROCESS_NAME_PREFIX says otherwise.
-_TITLE: Final = re.compile(r"^[\w.-]{1,40}::(EngineCore|Worker|APIServer|DPCoordinator)(?:_|\b)")
-_TITLE_ROLES: Final[Mapping[str, Role]] = {
-    "EngineCore": "engine",
-    "Worker": "worker",
-    "APIServer": "api",
-    "DPCoordinator": "other",
-}
+# setproctitle's names; vLLM's prefix is VLLM unless VLLM_PROCESS_NAME_PREFIX says otherwise.
+_TITLES: Final[Sequence[tuple[str, re.Pattern[str], Mapping[str, Role]]]] = (
+    (
+        "sglang",
+        re.compile(r"^sglang::(scheduler|detokenizer_router|detokenizer|tokenizer_worker|data_parallel_controller)"),
+        {
+            "scheduler": "engine",
+            "detokenizer": "api",
+            "detokenizer_router": "api",
+            "tokenizer_worker": "api",
+            "data_parallel_controller": "api",
+        },
+    ),
+    (
+        "vllm",
+        re.compile(r"^[\w.-]{1,40}::(EngineCore|Worker|APIServer|DPCoordinator)(?:_|\b)"),
+        {"EngineCore": "engine", "Worker": "worker", "APIServer": "api", "DPCoordinator": "other"},
+    ),
+)
 # In the long form, without dashes; llama-server's short ones follow. Both spellings of the first word are accepted.
 _SHORT: Final = {"-np": "parallel", "-m": "model", "-a": "alias", "-kvu": "kv-unified", "-no-kvu": "no-kv-unified"}
 
 
 def is_python(argv: Sequence[str]) -> bool:
-    """Whether the program is a Python interpreter, or one of vLLM's renamed processes."""
-    return bool(argv) and (PurePath(argv[0]).name.startswith("python") or vllm_role(argv) is not None)
+    """Whether the program is a Python interpreter, or one of a Python engine's renamed processes."""
+    return bool(argv) and (PurePath(argv[0]).name.startswith("python") or titled(argv) is not None)
 
 
-def vllm_role(argv: Sequence[str]) -> Role | None:
-    """The role of a process that vLLM has renamed (``VLLM::EngineCore`` …), else None."""
-    match = _TITLE.match(argv[0]) if argv else None
-    return _TITLE_ROLES[match.group(1)] if match else None
+def titled(argv: Sequence[str]) -> tuple[str, Role] | None:
+    """Engine and role of a process that its engine has renamed (``VLLM::EngineCore`` …), else None.
+
+    Of SGLang every scheduler is an ``engine`` here: which of them leads, only the whole tree tells.
+    """
+    for engine, title, roles in _TITLES:
+        match = title.match(argv[0]) if argv else None
+        if match is not None:
+            return engine, roles[match.group(1)]
+    return None
 
 
 def recognise(argv: Sequence[str]) -> CommandLine | None:

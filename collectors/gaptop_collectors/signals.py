@@ -93,7 +93,20 @@ _TABLE: Final = (
     Signal("host.oncpu", "ratio", "window", "share of the window that a thread ran on a core; label tid"),
     Signal("host.runqueue_wait", "ratio", "window", "share of the window that a thread waited for a core; label tid"),
     Signal("host.blocked", "ratio", "window", "share of the window that a thread slept; labels tid, on"),
+    Signal("host.gil", "ratio", "window", "share of the window that a thread held Python's GIL; label tid"),
     Signal("host.cpu_seconds", "seconds", "counter", "CPU time of a process; label pid"),
+    Signal(
+        "host.children_seconds", "seconds", "counter", "CPU time of a process's children that have ended; label pid"
+    ),
+    Signal("host.threads", "threads", "gauge", "threads of a process; label pid"),
+    Signal(
+        "host.runnable_threads", "threads", "window", "mean number of threads that ran or waited for a core; label pid"
+    ),
+    Signal("host.allowed_cores", "cores", "gauge", "cores that a process's main thread may run on; label pid"),
+    Signal(
+        "host.core_frequency", "hertz", "gauge", "clock of the core that a process's main thread runs on; label pid"
+    ),
+    Signal("host.core_frequency_max", "hertz", "gauge", "highest clock of that core; label pid"),
     Signal("host.memory", "bytes", "gauge", "resident memory of a process; label pid"),
     Signal("host.stopped", "ratio", "gauge", "1 while a process is stopped (SIGSTOP or a debugger); label pid"),
     Signal(
@@ -102,9 +115,23 @@ _TABLE: Final = (
     Signal("host.major_faults", "faults", "counter", "page faults that had to read from storage; label pid"),
     Signal("host.read_bytes", "bytes", "counter", "bytes read from storage; label pid"),
     Signal("host.connections", "connections", "gauge", "established TCP connections to the server's port"),
-    Signal("host.throttled", "seconds", "counter", "time the cgroup was held back by its CPU quota"),
-    Signal("host.pressure", "seconds", "counter", "time some task of the host stalled for want of CPU; label resource"),
+    Signal("host.unaccepted", "connections", "gauge", "established connections that the server has not accepted yet"),
+    Signal(
+        "host.unread", "connections", "gauge", "accepted connections with received bytes that the server has not read"
+    ),
+    Signal("host.throttled", "seconds", "counter", "time the cgroup was held back by its CPU quota, summed over cores"),
+    Signal("host.quota_cores", "cores", "gauge", "cores' worth of time that the cgroup's tightest CPU quota allows"),
+    Signal("host.quota_periods", "periods", "counter", "quota periods in which that cgroup had something to run"),
+    Signal("host.throttled_periods", "periods", "counter", "those of them in which it was held back"),
+    Signal(
+        "host.group_pressure",
+        "seconds",
+        "counter",
+        "time some task of the cgroup stalled for want of it; label resource",
+    ),
+    Signal("host.pressure", "seconds", "counter", "time some task of the host stalled for want of it; label resource"),
     Signal("host.busy", "ratio", "window", "share of all cores that did work"),
+    Signal("host.steal", "ratio", "window", "share of all cores' time that a hypervisor gave to other machines"),
 )
 
 SIGNALS: Final[dict[str, Signal]] = {signal.name: signal for signal in _TABLE}
@@ -137,8 +164,9 @@ ACTIVITIES: Final = (
 """What a thread does, from its stack. ``poll`` is a busy-wait: a core at 100 % that does no work. ``worker_wait`` is an
 engine that has handed its step to a worker process; ``await_requests`` one that holds no request at all."""
 
-WAITING_ON: Final = ("futex", "pipe", "poll", "disk", "sleep", "other")
-"""Values of the label ``on`` of ``host.blocked``: what a sleeping thread waits for, from its kernel wait channel."""
+WAITING_ON: Final = ("futex", "pipe", "poll", "disk", "sleep", "other", "unknown")
+"""Values of the label ``on`` of ``host.blocked``: what a sleeping thread waits for, from its kernel wait channel.
+``other`` has a channel that is none of these (a driver, a kernel lock), ``unknown`` one that may not be seen."""
 
 
 def series_key(name: str, **labels: str | int) -> str:

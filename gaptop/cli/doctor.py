@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,7 +94,8 @@ def examine(target: Target) -> dict[str, Any]:
             "log": str(log) if (log := log_path()) else None,
             "no_log": no_log() or None,
             "state": str(state_dir()),
-            "own_stack_rules": str(activities_file()) if activities_file() else None,
+            "own_stack_rules": str(rules) if (rules := activities_file()) else None,
+            "own_stack_rules_says": _fault(rules) if rules else None,
         },
         "server": {"url": server.url, "engine": server.engine, "version": server.version, "model": server.model}
         if server
@@ -105,6 +107,17 @@ def examine(target: Target) -> dict[str, Any]:
         ],
         "devices": [_device(info, own_calls.get(src, _Share()).share) for src, info in sorted(devices.items())],
     }
+
+
+def _fault(rules: Path) -> str | None:
+    """What is wrong with the user's own rules for stacks, None when they can be used."""
+    from gaptop_collectors.host.activities import ActivityFileError, load_activities
+
+    try:
+        load_activities(rules)
+    except ActivityFileError as error:
+        return str(error)
+    return None
 
 
 class _Share:
@@ -188,10 +201,12 @@ def _text(findings: dict[str, Any], *, with_log: bool) -> str:
     devices = findings.get("devices", ())
     lacks = {device["source"]: device["missing"] for device in devices}
     costs = {device["source"]: device["own_calls"] for device in devices}
+    names = {device["source"]: _named(device) for device in devices}
     lines.append("sources")
     for source in findings["sources"]:
         mark = {"ok": "ok  ", "starting": "... "}.get(source["state"], "--  ")
-        lines.append(f"  {mark}{printable(source['source'])}: {source['state']}")
+        name = names.get(source["source"], "")
+        lines.append(f"  {mark}{printable(source['source'])}{printable(name)}: {source['state']}")
         if source["says"]:
             lines.append(f"      {printable(source['says'])}")
         if (share := costs.get(source["source"])) is not None:
@@ -202,6 +217,14 @@ def _text(findings: dict[str, Any], *, with_log: bool) -> str:
     if with_log:
         lines += ["", "last lines of the log:", *_log_tail(paths["log"])]
     return "\n".join(lines)
+
+
+def _named(device: Mapping[str, Any]) -> str:
+    """Which device people know it as: `` (#0 NVIDIA L4)``, with its profile where it is a MIG slice."""
+    index, name, part = device.get("index"), device.get("name"), device.get("slice")
+    words = [f"#{index}" if index is not None else "", name, "" if str(part) in str(name) else part]
+    said = " ".join(str(word) for word in words if word)
+    return f" ({said})" if said else ""
 
 
 def _log_tail(path: str | None) -> list[str]:

@@ -12,6 +12,7 @@ import click
 from gaptop.cli.durations import Duration
 from gaptop.cli.exits import Exit, Stop, tell
 from gaptop.cli.output import FAIL_ON, Causes
+from gaptop.cli.own_rules import own_rules
 from gaptop.cli.target import Target, choose, probe_config, target_options
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class _Default(click.Command):
     "--stream", is_flag=True, help="One JSON object a line for each valley as it ends, at last those still open."
 )
 @click.option("--fail-on", type=Causes(), metavar="CAUSE[,...]", help=FAIL_ON)
+@own_rules
 @click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="Draw with ASCII characters only.")
 @click.option("--no-mouse", is_flag=True, envvar="GAPTOP_NO_MOUSE", help="Leave the mouse to the terminal.")
 @click.pass_context

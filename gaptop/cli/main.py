@@ -17,7 +17,9 @@ _COMMANDS: Final = {
     "record": "gaptop.cli.record:record",
     "open": "gaptop.cli.open_file:open_file",
     "report": "gaptop.cli.report:report",
+    "export": "gaptop.cli.export:export",
     "doctor": "gaptop.cli.doctor:doctor",
+    "stacks": "gaptop.cli.stacks:stacks",
     "demo": "gaptop.cli.demo:demo",
 }
 _DEFAULT: Final = "gaptop.cli.live:live"

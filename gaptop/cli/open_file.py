@@ -13,10 +13,12 @@ from pathlib import Path
 import click
 
 from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.own_rules import own_rules
 
 
 @click.command(name="open", short_help="Open a recording on the screen.")
 @click.argument("file", metavar="FILE|-")
+@own_rules
 @click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="Draw with ASCII characters only.")
 @click.option("--no-mouse", is_flag=True, envvar="GAPTOP_NO_MOUSE", help="Leave the mouse to the terminal.")
 @click.pass_context

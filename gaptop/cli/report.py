@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -10,8 +11,10 @@ import click
 
 from gaptop.cli.exits import Exit, Stop, tell
 from gaptop.cli.output import FAIL_ON, Causes
+from gaptop.cli.own_rules import own_rules
 
 if TYPE_CHECKING:
+    from gaptop.recording.lines import Line
     from gaptop.timeline.timeline import Timeline
     from gaptop.valleys.model import Assessment
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 @click.argument("file", metavar="FILE|-")
 @click.option("--json", "as_json", is_flag=True, help="As JSON (null: not measured, 0: measured zero).")
 @click.option("--fail-on", type=Causes(), metavar="CAUSE[,...]", help=FAIL_ON)
+@own_rules
 @click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="ASCII characters only.")
 @click.pass_context
 def report(ctx: click.Context, *, file: str, as_json: bool, fail_on: tuple[str, ...] | None, ascii_only: bool) -> None:
@@ -40,22 +44,27 @@ def print_file(file: str, *, as_json: bool, fail_on: tuple[str, ...] | None, asc
 
 
 def replay(source: Path | BinaryIO) -> tuple[Timeline, Assessment]:
-    """The whole stream through timeline and analysis; says on standard error when it was cut. Raises Stop (exit 4) for
-    an unreadable one."""
+    """The whole stream through timeline and analysis. Raises Stop (exit 4) for an unreadable one."""
     from gaptop.cli.session import classifier
-    from gaptop.recording.reader import OpenError, open_stream
     from gaptop.timeline.timeline import Timeline
     from gaptop.valleys.analyst import Analyst
 
     timeline = Timeline(classifier())
     analyst = Analyst(timeline)
+    for line in lines_of(source):
+        timeline.apply(line)
+        analyst.apply(line)
+    return timeline, analyst.finish()
+
+
+def lines_of(source: Path | BinaryIO) -> Iterator[Line]:
+    """Every line of a stream; says on standard error when it was cut. Raises Stop (exit 4) for an unreadable one."""
+    from gaptop.recording.reader import OpenError, open_stream
+
     try:
         stream = open_stream(source)
-        for line in stream:
-            timeline.apply(line)
-            analyst.apply(line)
+        yield from stream
     except OpenError as error:
         raise Stop(str(error), Exit.UNREADABLE) from None
     if stream.says:
         tell(stream.says)
-    return timeline, analyst.finish()

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from gaptop.cli.ending import Ending
-from gaptop.cli.exits import Exit, Stop
-from gaptop.cli.paths import activities_file
+from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.own_rules import rules_file
 from gaptop.cli.probe_lines import LiveLines, decoded
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys.analyst import Analyst
@@ -17,14 +17,15 @@ Classify = Callable[[Sequence[tuple[str, str, int]]], str]
 
 
 def classifier() -> Classify:
-    """Stack → activity, with the user's own rules first. Raises Stop for a rules file that cannot be used."""
-    from gaptop_collectors.host.activities import load_activities
+    """Stack → activity, with the user's own rules first; where those cannot be used that is said, and gaptop's stand
+    alone."""
+    from gaptop_collectors.host.activities import ActivityFileError, load_activities
 
-    path = activities_file()
     try:
-        return load_activities(path).classify
-    except ValueError as error:
-        raise Stop(f"the stack rules in {path} cannot be used: {error}", Exit.USAGE) from None
+        return load_activities(rules_file()).classify
+    except ActivityFileError as error:
+        tell(f"{error} Until then only gaptop's own rules name what threads do.")
+        return load_activities().classify
 
 
 def watch(

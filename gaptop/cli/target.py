@@ -40,6 +40,7 @@ class Target:
     ca_file: str | None = None
     insecure: bool = False
     threads: str = "auto"
+    gil: bool = False
     gpu: bool = True
     host: bool = True
     dcgm: tuple[str, ...] = ()
@@ -69,6 +70,7 @@ def target_options(command: _Command) -> _Command:
             ca_file=options.pop("ca"),
             insecure=options.pop("insecure"),
             threads=options.pop("threads"),
+            gil=options.pop("gil"),
             gpu=not options.pop("no_gpu"),
             host=not options.pop("no_host"),
             dcgm=exporters,
@@ -109,6 +111,12 @@ def target_options(command: _Command) -> _Command:
                 show_default=True,
                 envvar="GAPTOP_THREADS",
                 help="Sampling of the server's threads: within 4 % of a core, closer, or not at all.",
+            ),
+            click.option(
+                "--gil",
+                is_flag=True,
+                envvar="GAPTOP_GIL",
+                help="Also tell who holds Python's GIL in the process that the device waits for (1 % of a core).",
             ),
             click.option("--no-gpu", is_flag=True, help="Leave the GPU's driver alone."),
             click.option("--no-host", is_flag=True, help="Look at no process of this host."),
@@ -248,6 +256,7 @@ def probe_config(target: Target, server: Server | None, *, duration: float | Non
         "dcgm": list(target.dcgm),
         "simulated": False,
         "threads": target.threads,
+        "gil": target.gil,
         "gpu": target.gpu,
         "host": target.host,
         "log": None if log is None else str(log),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gaptop.probe.config import ProbeConfig, WatchedServer
+from gaptop.probe.pace import SHARE
 from gaptop.probe.runner import Plan
 from gaptop.probe.tellers import Tellers
 from gaptop.probe.told import ToldProcesses, told
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 _NVML_PATIENCE: Final = 3.0
 """Seconds that the CPU device waits to hear who is on the GPUs: a server there is not to be shown as a CPU at first."""
 
+_NVML_STRETCH: Final = 2
+"""A GPU without a ring is polled each half window: twice that still sees each of them, more would tear holes. What the
+driver itself is asked for too dearly, the collector asks for less often on its own."""
+
 
 def plans(config: ProbeConfig) -> Sequence[Plan]:
     """The plans for a configuration, the device first. Never raises for what the host lacks."""
@@ -30,7 +35,7 @@ def plans(config: ProbeConfig) -> Sequence[Plan]:
     every, gpus = _Every(trees) if trees else None, _Gpus(config.gpu)
     made = [Plan("devices.feed", _feed(path)) for path in config.feeds]
     if config.gpu:
-        made.append(Plan("devices.nvml", lambda: _nvml(every, gpus, config.state)))
+        made.append(Plan("devices.nvml", lambda: _nvml(every, gpus, config.state), gpus.share, _NVML_STRETCH))
     for number, address in enumerate(config.dcgm, 1):
         name = "devices.dcgm" if number == 1 else f"devices.dcgm:{number}"
         made.append(Plan(name, _dcgm(address, replace(http, headers={}), gpus)))
@@ -50,6 +55,8 @@ def _for_server(config: ProbeConfig, tree: _Tree, http: HttpOptions, gpus: _Gpus
     if config.threads != "off":
         fast = config.threads == "fast"
         made.append(Plan("host.threads_pyspy", lambda: _pyspy(tree, fast), recorder=True))
+    if config.gil:
+        made.append(Plan("host.gil", lambda: _gil(tree)))
     made.append(Plan("host.threads_proc", lambda: _proc(tree)))
     made.append(Plan("host.process", lambda: _process(tree)))
     # Host-wide pressure is one source, however many servers are watched.
@@ -119,6 +126,11 @@ class _Gpus:
         if not asked:
             self.looked.set()
 
+    def share(self) -> float:
+        """Of a core, what reading them may take."""
+        seen = self.seen
+        return SHARE if seen is None else SHARE * seen.share
+
     def have(self, pid: int) -> bool:
         seen = self.seen
         return seen is not None and seen.have(pid)
@@ -181,6 +193,12 @@ def _pyspy(tree: _Tree, fast: bool) -> Collector:
     from gaptop_collectors.host.threads_pyspy import PySpyThreads
 
     return PySpyThreads(tree.tree(), fast)
+
+
+def _gil(tree: _Tree) -> Collector:
+    from gaptop_collectors.host.pyspy_gil import GilShares
+
+    return GilShares(tree.tree())
 
 
 def _proc(tree: _Tree) -> Collector:

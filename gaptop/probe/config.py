@@ -49,6 +49,7 @@ class ProbeConfig:
     dcgm: tuple[str, ...] = ()
     simulated: bool = False
     threads: str = "auto"
+    gil: bool = False
     gpu: bool = True
     host: bool = True
     duration: float | None = None
@@ -80,6 +81,7 @@ def parse(text: bytes | str) -> ProbeConfig:
         dcgm=tuple(str(address) for address in _value(body, "dcgm", list, [])),
         simulated=_value(body, "simulated", bool, False),
         threads=threads,
+        gil=_value(body, "gil", bool, False),
         gpu=_value(body, "gpu", bool, True),
         host=_value(body, "host", bool, True),
         duration=_value(body, "duration", (int, float), None),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
-from gaptop.probe.pace import Backoff, Budget
+from gaptop.probe.pace import MOST_STRETCH, SHARE, Backoff, Budget
 from gaptop.probe.sentences import not_answering, over_budget, said_by, slow_call
 from gaptop.probe.sources import SourceBook
 from gaptop.recording.lines import Health, Hole, Line
@@ -18,7 +18,6 @@ from gaptop_collectors.collector import Collector, CollectorError, Json, Message
 
 _log: Final = logging.getLogger(__name__)
 _OPEN_DEADLINE: Final = 5.0
-_SHARE: Final = 0.02
 _WHY_HOLE: Final = {
     "failing": "reading it fails",
     "absent": "it is not there",
@@ -30,12 +29,14 @@ _WHY_HOLE: Final = {
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A collector to be made on its own thread. ``make`` may raise CollectorError, or ImportError for a dependency
-    that is missing. ``share`` of a core is its budget. A ``recorder`` (its collector is one) delivers in windows: a
-    boost makes it hand over early, and at the end it is asked for the last one."""
+    that is missing. ``share()`` of a core is its budget as it is now, held by a period up to ``most_stretch`` times as
+    long. A ``recorder`` (its collector is one) delivers in windows: a boost makes it hand over early, and at the end it
+    is asked for the last one."""
 
     name: str
     make: Callable[[], Collector]
-    share: float = _SHARE
+    share: Callable[[], float] = lambda: SHARE
+    most_stretch: int = MOST_STRETCH
     recorder: bool = False
 
 
@@ -68,7 +69,7 @@ class Runner:
         self._stopping = self._finish = False
         self._collector: Collector | None = None
         self._book = SourceBook()
-        self._budget = Budget(plan.share)
+        self._budget = Budget(plan.share, plan.most_stretch)
         self._state: State = "starting"
         self._says = ""
         self._entered: tuple[State, str] = (self._state, "")
@@ -170,8 +171,7 @@ class Runner:
         assert collector is not None
         due = time.monotonic()
         while self._pause_until(due, collector):
-            started = time.monotonic()
-            cpu = time.thread_time()
+            started, cpu = time.monotonic(), time.thread_time()
             try:
                 self._hand_out(self._timed("sample", collector.sample))
             except CollectorError as error:

@@ -27,6 +27,7 @@ _ASK: Final = 2.1
 _TERMINATE: Final = 0.3
 _KILL: Final = 0.5
 _USAGE: Final = 2
+_CRASHES: Final = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
 
 
 class _Queue(Protocol):
@@ -129,7 +130,8 @@ class ProbeProcess:
         self._deaths.append(now)
         recent = sum(now - death < _WITHIN for death in self._deaths)
         if recent >= len(_DELAYS):
-            self._give_up(f"the measuring process died {recent} times within a minute (the last time: {cause})")
+            why = f"the measuring process died {recent} times within a minute (the last time: {cause})"
+            self._give_up(why, _remedy(status))
             return
         if self._stopping.wait(_DELAYS[recent - 1]):
             self._ended = "the measuring process was stopped."
@@ -138,9 +140,9 @@ class ProbeProcess:
         self._config["intern_base"] += _INTERN_STEP
         self._config["restart"] = self._heard.header
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, why: str, remedy: str = "") -> None:
         look = f"look into {self._log} and " if self._log else ""
-        says = f"{why}, so nothing is measured any more; {look}run gaptop doctor --report."
+        says = f"{why}, so nothing is measured any more; {remedy}{look}run gaptop doctor --report."
         self._mark("probe_ended", says, None)
         self.failed = True
         self._ended = says
@@ -160,6 +162,13 @@ class ProbeProcess:
 
 def _cause(status: int) -> str:
     return f"by {_signal_name(-status)}" if status < 0 else f"with exit code {status}"
+
+
+def _remedy(status: int) -> str:
+    """What may help where a signal tells of a crash in native code: of that the probe has most in the driver's."""
+    if -status not in _CRASHES:
+        return ""
+    return "start gaptop with --no-gpu if the driver's library crashes (the log names the signal); "
 
 
 def _signal_name(number: int) -> str:

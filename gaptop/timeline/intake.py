@@ -31,6 +31,8 @@ class Intake:
         """The last tick."""
         self.self_cost: lines.Self | None = None
         self.range: lines.Range | None = None
+        self.has_rules = classify is not None
+        """Whether stacks are classified here; without rules every stack's activity is ``other``."""
         self.health: dict[str, lines.Health] = {}
         """The newest health line of each source, and of collectors that have no source yet."""
         self._recorded: list[lines.Verdict] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -15,8 +14,6 @@ from gaptop.timeline.types import Floats
 from gaptop.timeline.units import MICRO
 from gaptop_collectors.signals import ACTIVITIES
 
-_DETAIL: Final = MICRO // 4
-"""Neighbouring stacks of one activity are kept as one state (of the stack that took longest) up to this long."""
 _WIDTH: Final = len(ACTIVITIES)
 
 
@@ -48,6 +45,15 @@ class States(Runs):
         self._add(out, np.flatnonzero(head < groups), head, edges, codes)
         self._add(out, np.flatnonzero((tail > head) & (tail < groups)), tail, edges, codes)
         return out
+
+    def by_stack(self, start: int, end: int) -> dict[int, int]:
+        """Microseconds of [start, end) by the small number of the stack."""
+        starts, ends, stacks = self.select(start, end)
+        took = np.minimum(ends, end) - np.maximum(starts, start)
+        kinds, place = np.unique(stacks, return_inverse=True)
+        # Weights make these floats; whole numbers below 2**53 stay exact.
+        sums = np.bincount(place, took, len(kinds))
+        return {int(stack): round(total) for stack, total in zip(kinds.tolist(), sums.tolist(), strict=True)}
 
     def stacks_used(self) -> npt.NDArray[np.uint32]:
         """The small numbers of all stacks that the history refers to."""
@@ -98,92 +104,51 @@ class States(Runs):
 
 
 class Thread:
-    """The history of one thread. Neighbouring spans of one activity become one state."""
+    """The history of one thread. Neighbouring spans of one stack become one state."""
 
     def __init__(self, source: SourceState, stacks: Stacks) -> None:
         self.source = source
         self.states = States(stacks)
-        self._stacks = stacks
-        self._start = 0
-        self._end: int | None = None
-        self._stack = 0
-        self._weights: dict[int, int] = {}
-        self._mark: tuple[int, int] | None = None
+        self.newest = -(1 << 62)
+        """The end of the newest span; before all time while there is none."""
+        self._stack: int | None = None
         self._recut: int | None = None
-
-    @property
-    def newest(self) -> int:
-        """The end of the newest span."""
-        return self._start if self._end is None else self._end
 
     def see(self, start: int, end: int, stack: int) -> None:
         """It had this stack (by small number) during [start, end). What overlaps earlier spans is ignored."""
-        if self._end is not None:
-            start = max(start, self._end)
-        if end <= start:
-            return
-        if start != self._end or not self._continues(start, stack):
-            self._flush()
-            self._start = start
-        self._weights[stack] = self._weights.get(stack, 0) + end - start
-        self._stack, self._end = stack, end
-        self._hide()
+        start = max(start, self.newest)
+        if end > start:
+            self._put(start, end, stack)
+            self.newest, self._stack = end, stack
 
     def hole(self, start: int) -> None:
         """An explicit hole was declared that starts here."""
-        if self._end is not None and start < self._end:
+        if start < self.newest:
             self._recut = start if self._recut is None else min(start, self._recut)
 
     def ready(self) -> States:
         """The states as known now."""
         if self._recut is not None:
             self._cut(self._recut)
-        if self._mark is None and self._weights:
-            self._mark = self.states.mark()
-            self._put(self._start, self.newest, self._dominant())
         return self.states
 
     def drop_before(self, moment: int) -> None:
         """Forget what ended before a moment."""
-        self._hide()
         self.states.drop_before(moment)
 
     def shed(self) -> None:
         """Forget the older half."""
-        self._hide()
         self.states.shed()
 
-    def _continues(self, start: int, stack: int) -> bool:
-        if stack == self._stack:
-            return True
-        same = self._stacks.activity(stack) == self._stacks.activity(self._stack)
-        return same and start - self._start < _DETAIL
-
-    def _dominant(self) -> int:
-        return max(self._weights, key=self._weights.__getitem__)
-
-    def _flush(self) -> None:
-        self._hide()
-        if self._weights:
-            self._put(self._start, self.newest, self._dominant())
-            self._weights = {}
-
     def _put(self, start: int, end: int, stack: int) -> None:
-        for a, b in self._kept(start, end):
+        for a, b in self.source.gaps.outside(start, end):
             # A state may outlast what one piece can say.
             for part in range(a, b, 1 << 31):
-                self.states.put(part, min(part + (1 << 31), b), stack)
-
-    def _kept(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        return self.source.gaps.outside(start, end)
-
-    def _hide(self) -> None:
-        if self._mark is not None:
-            self.states.rewind(self._mark)
-            self._mark = None
+                until = min(part + (1 << 31), b)
+                if stack != self._stack or not self.states.extend(part, until, stack):
+                    self.states.put(part, until, stack)
 
     def _cut(self, moment: int) -> None:
-        self._hide()
         self._recut = None
         starts, ends, stacks = self.states.cut_back(moment)
         for start, end, stack in zip(starts.tolist(), ends.tolist(), stacks.tolist(), strict=True):

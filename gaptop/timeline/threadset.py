@@ -13,7 +13,7 @@ from gaptop.timeline.runs import Micros
 from gaptop.timeline.source import SourceState
 from gaptop.timeline.stacks import Classify, Stacks
 from gaptop.timeline.threads import Thread
-from gaptop.timeline.types import Floats, Span, ThreadId
+from gaptop.timeline.types import Floats, Span, StackTime, StackTimes, ThreadId
 from gaptop.timeline.units import MICRO, micros
 from gaptop_collectors.signals import ACTIVITIES
 
@@ -29,6 +29,7 @@ class ThreadSet:
         self.stacks = Stacks(classify)
         self._threads: dict[ThreadId, Thread] = {}
         self._watched: dict[str, Intervals] = {}
+        self._dropped = -(1 << 62)
         self._reached: int | None = None
         self._swept: int | None = None
 
@@ -75,7 +76,10 @@ class ThreadSet:
         if known is None:
             return
         starts, ends, stacks = known.ready().select(start, end)
-        for a, b, stack in zip(starts.tolist(), ends.tolist(), stacks.tolist(), strict=True):
+        # Where the groups of a history meet, one state may be two pieces.
+        new = np.append(True, (starts[1:] != ends[:-1]) | (stacks[1:] != stacks[:-1]))[: len(starts)]
+        after = np.append(new[1:], True)[: len(starts)]
+        for a, b, stack in zip(starts[new].tolist(), ends[after].tolist(), stacks[new].tolist(), strict=True):
             activity = ACTIVITIES[self.stacks.activity(stack)]
             yield Span(a / MICRO, b / MICRO, activity, self.stacks.id(stack))
 
@@ -83,6 +87,33 @@ class ThreadSet:
         """Seconds by activity between each two neighbouring edges."""
         known = self._threads.get(thread)
         return np.zeros((len(edges) - 1, len(ACTIVITIES))) if known is None else known.ready().columns(edges)
+
+    def times(self, thread: ThreadId, source: SourceState | None, start: int, end: int) -> StackTimes:
+        """Seconds by stack between two moments, and why the rest of that time is not told."""
+        end = max(start, end)
+        known = self._threads.get(thread)
+        states = None if known is None else known.ready()
+        low = max(start, self._dropped)
+        if states is not None and states.forgotten is not None:
+            low = max(low, states.forgotten)
+        low = min(low, end)
+        took = {} if states is None else states.by_stack(low, end)
+        gaps = Intervals() if source is None else source.gaps
+        delivered = end if source is None else min(max(low, source.frontier), end)
+        watching, hole = self._watching(thread.source, gaps, low, end), gaps.total(low, end)
+        later = self._watching(thread.source, gaps, delivered, end) + gaps.total(delivered, end)
+        pending = end - delivered - later
+        rows = [(-spent, self.stacks.id(index), index) for index, spent in took.items()]
+        return StackTimes(
+            start=start / MICRO,
+            end=end / MICRO,
+            stacks=tuple(self._stack_time(index, -spent) for spent, _, index in sorted(rows)),
+            absent=(watching - sum(took.values())) / MICRO,
+            hole=hole / MICRO,
+            pending=pending / MICRO,
+            unwatched=(end - low - watching - hole - pending) / MICRO,
+            dropped=(low - start) / MICRO,
+        )
 
     def watched(self, source: str, holes: Intervals, edges: Micros) -> Floats:
         """Seconds between each two neighbouring edges in which the recorder of a source watched."""
@@ -98,6 +129,7 @@ class ThreadSet:
 
     def drop_before(self, moment: int) -> None:
         """Forget what ended before a moment, and threads of which nothing is left."""
+        self._dropped = max(moment, self._dropped)
         for watched in self._watched.values():
             watched.drop_before(moment)
         for key, thread in list(self._threads.items()):
@@ -109,6 +141,16 @@ class ThreadSet:
     def all(self) -> Iterator[Thread]:
         """Every thread's history."""
         return iter(self._threads.values())
+
+    def _stack_time(self, index: int, spent: int) -> StackTime:
+        stack = self.stacks.id(index)
+        activity = ACTIVITIES[self.stacks.activity(index)]
+        return StackTime(stack, activity, self.stacks.frames(stack), spent / MICRO)
+
+    def _watching(self, source: str, gaps: Intervals, start: int, end: int) -> int:
+        """Microseconds of a range in which the recorder of a source watched."""
+        known = self._watched.get(source, Intervals()).within(start, end)
+        return sum(b - a for x, y in known for a, b in gaps.outside(max(x, start), min(y, end)))
 
     def _thread(self, key: ThreadId, source: SourceState) -> Thread | None:
         thread = self._threads.get(key)

@@ -14,7 +14,7 @@ from gaptop.timeline.intervals import Intervals
 from gaptop.timeline.runs import Micros
 from gaptop.timeline.stacks import Frame
 from gaptop.timeline.threadset import thread_name
-from gaptop.timeline.types import Columns, SeriesId, ShareColumns, SourceView, Span, Steps, ThreadId
+from gaptop.timeline.types import Columns, SeriesId, ShareColumns, SourceView, Span, StackTimes, Steps, ThreadId
 from gaptop.timeline.units import MICRO, nearest
 from gaptop_collectors.signals import ACTIVITIES
 
@@ -144,8 +144,12 @@ class Timeline(Intake):
         return str(thread.tid)
 
     def spans(self, thread: ThreadId, start: float, end: float) -> Sequence[Span]:
-        """States that share time with the range, whole; each has the stack that took longest in it."""
+        """States that share time with the range, whole; neighbours of one stack are one state."""
         return tuple(self._threads.select(thread, nearest(start), nearest(end)))
+
+    def stack_times(self, thread: ThreadId, start: float, end: float) -> StackTimes:
+        """Seconds by stack, and why the rest of the range is not told."""
+        return self._threads.times(thread, self._sources.get(thread.source), nearest(start), nearest(end))
 
     def shares(self, thread: ThreadId, start: float, end: float) -> dict[str, float]:
         """Seconds by activity, over what was covered; activities that did not occur are left out."""

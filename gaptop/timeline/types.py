@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptop.recording.lines import Health, Source
+from gaptop.timeline.stacks import Frame
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.uint8]
@@ -97,3 +98,37 @@ class ShareColumns:
     activities: tuple[str, ...]
     seconds: Floats
     watched: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class StackTime:
+    """How long a thread had one stack. ``frames`` are outermost first; none where they never came (stack -1)."""
+
+    stack: int
+    activity: str
+    frames: tuple[Frame, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StackTimes:
+    """What a thread did during [start, end) by stack, the longest first, and why the rest is not told (seconds).
+
+    ``absent``: its recorder watched, but the thread was not there. ``hole``: the recorder did not deliver. ``pending``:
+    not delivered yet. ``unwatched``: no recorder ran, and no hole was declared. ``dropped``: it was seen once, or may
+    have been, and is forgotten. With ``seen`` these add up to the range.
+    """
+
+    start: float
+    end: float
+    stacks: tuple[StackTime, ...]
+    absent: float = 0.0
+    hole: float = 0.0
+    pending: float = 0.0
+    unwatched: float = 0.0
+    dropped: float = 0.0
+
+    @property
+    def seen(self) -> float:
+        """Seconds in which the thread's stack was seen."""
+        return sum(item.seconds for item in self.stacks)

@@ -72,8 +72,16 @@ def _found(told: _Infos) -> tuple[Device, ...]:
         _device(key, [infos[source] for source in sources], busy, indexes, pids, used)
         for key, (sources, busy) in groups.items()
     ]
+    found = _with_slices(found)
     found.sort(key=lambda one: (one.is_cpu, one.index is None, one.index or 0, one.slice != "", one.slice, one.key))
     return _told_apart(found)
+
+
+def _with_slices(found: list[Device]) -> list[Device]:
+    """A GPU that is the server's while its driver says so of none of its slices: each of them may be, so all are."""
+    telling = {one.parent for one in found if one.slice and one.ours}
+    cut = {one.key for one in found if one.ours and not one.busy} - telling
+    return [replace(one, ours=True) if one.slice and one.parent in cut else one for one in found]
 
 
 def _groups(infos: Mapping[str, Source]) -> dict[str, tuple[tuple[str, ...], str]]:

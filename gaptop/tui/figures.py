@@ -35,6 +35,8 @@ def seconds(value: float) -> str:
         return f"{value:.1f} s"
     if size < 90:
         return f"{value:.0f} s"
+    if size >= 360_000:
+        return "over 100 h"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 

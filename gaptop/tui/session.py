@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from gaptop.recording.lines import Health, Line, Self, Source
@@ -72,6 +73,13 @@ class Session:
         """Seconds for which a live feed has said nothing (0 while it talks or where it need not)."""
         waited = self._clock() - self._heard
         return waited if self.feed.live and self.ended is None and waited > _SILENT else 0.0
+
+    @property
+    def states(self) -> Mapping[str, Health]:
+        """The newest health of each source; once a live feed has ended, nothing is measured any more."""
+        if not self.feed.live or self.ended is None:
+            return self.healths
+        return {src: replace(health, state="ended") for src, health in self.healths.items()}
 
     def pump(self, seconds: float) -> bool:
         """Apply what is there for at most about so long; true when more is waiting."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gaptop.timeline.types import Columns, Cover, SeriesId, SourceView
+from gaptop.timeline.types import Columns, Cover, SourceView
 
 _TENTATIVE_PERIODS = 3.0
 """A value may still change so many periods before the watermark: a gauge holds until its next reading."""
@@ -70,11 +70,6 @@ def combine(parts: list[Columns], how: str) -> Columns:
         stack = np.stack([np.where(part.cover == Cover.DATA, getattr(part, name), fill) for part in parts])
         columns.append(np.where(data, stack.sum(axis=0) if how == "sum" else stack.max(axis=0), np.nan))
     return Columns(parts[0].start, parts[0].end, columns[0], columns[1], columns[2], merged)
-
-
-def by_source(ids: tuple[SeriesId, ...]) -> str | None:
-    """The source of the first series: the one whose age the lane shows."""
-    return ids[0].source if ids else None
 
 
 def _cut(columns: Columns, a: int, b: int, start: float, end: float) -> Columns:

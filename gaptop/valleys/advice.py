@@ -66,6 +66,30 @@ _BY_REMEDY: Final[dict[tuple[Remedy, str], str]] = {
     (Remedy.CONTENTION, ""): (
         "Keep other work off the engine's cores (taskset, cgroup cpuset, fewer threads). Server flags will not help."
     ),
+    (Remedy.OVERSUBSCRIPTION, ""): (
+        "Let the server start no more threads than it has cores (OMP_NUM_THREADS, MKL_NUM_THREADS, tokeniser and"
+        " grammar pools), or give it more cores. Raising their priority will not help: they wait for each other."
+    ),
+    (Remedy.OVERSUBSCRIPTION, _LLAMA): (
+        "Lower --threads and --threads-batch to the cores that the server really has, or give it more."
+        " More slots will not help: its threads wait for each other."
+    ),
+    (Remedy.AFFINITY, ""): (
+        "Let the engine run on more cores (taskset -cp, the cgroup's cpuset, --cpuset-cpus, NUMA binding): others are"
+        " idle. A faster machine will not help while it may use only these."
+    ),
+    (Remedy.STEAL, ""): (
+        "Move the virtual machine, or give it dedicated cores: its host gives them to others. Nothing inside the"
+        " machine will help, more virtual cores neither."
+    ),
+    (Remedy.LOCK, ""): (
+        "Keep other Python work out of the engine's process (front end, detokenising and plug-ins in processes of"
+        " their own, fewer threads). More cores will not help: one thread holds the interpreter's lock at a time."
+    ),
+    (Remedy.OTHER_LOCK, ""): (
+        "Look at the frame that waits and at who holds its lock (py-spy dump --pid PID --native, once). More cores"
+        " will not help: the thread sleeps until the lock is free."
+    ),
     (Remedy.GC, ""): (
         "Freeze the heap after warm-up (gc.freeze()) or raise gc.set_threshold. More cores will not help: GC holds the"
         " interpreter lock."

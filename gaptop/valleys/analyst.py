@@ -29,6 +29,7 @@ from gaptop.valleys.ready import DETECT_PATIENCE, VERDICT_PATIENCE, patience_for
 from gaptop.valleys.scope import Scope, label_of, scopes
 from gaptop.valleys.sentence import sentence
 from gaptop.valleys.tracks import DeviceTrack, ProgressTrack
+from gaptop.valleys.windows import misplaced
 
 TICK: Final = 0.25
 """Seconds of stream time between two looks."""
@@ -157,9 +158,10 @@ class Analyst:
 
     def _shallow_of(self, scope: Scope) -> None:
         for device in scope.devices:
-            track, error = self._devices[device.source], self._views[device.source].info.error
+            track, info = self._devices[device.source], self._views[device.source].info
             for run in track.shallow:
-                self._dips.add(shallow(track.label, run, track.rounding, error), device, run.steady[1])
+                dip = shallow(track.label, run, track.rounding, info.error, misplaced(info))
+                self._dips.add(dip, device, run.steady[1])
             track.shallow.clear()
 
     def _begin_dip(self, scope: Scope, track: DeviceTrack, dip: Dip) -> None:

@@ -15,7 +15,7 @@ from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import Steps
 from gaptop.valleys.model import DipCount, ShallowDip
 from gaptop.valleys.rounding import centred, doubt, partial
-from gaptop.valleys.runs import Run
+from gaptop.valleys.runs import ONE_GAP, Run
 from gaptop.valleys.scope import DeviceRef
 from gaptop.valleys.windows import longest_gap
 from gaptop.valleys.witnesses import counters_fell
@@ -25,16 +25,17 @@ WITNESSED_AFTER: Final = 2.0
 """Seconds after a dip by which a second signal must have come: GPM reads each 0.2 s, an exporter each second."""
 
 
-def shallow(device: str, run: Run, rounding: str, error: float) -> ShallowDip:
-    """A run of low windows as a dip; ``error`` (seconds) bounds the mapping of the device's clock."""
+def shallow(device: str, run: Run, rounding: str, error: float, off: float = 0.0) -> ShallowDip:
+    """A run of low windows as a dip; ``error`` (seconds) bounds the mapping of the device's clock, ``off`` how far each
+    window's bounds may lie away from where they are taken to be."""
     lengths, values = np.array(run.lengths), np.array(run.values)
     lowest, usual, highest = (float(item) for item in centred(np.array(run.steady), rounding))
     lost = float(((usual - centred(values, rounding)) * lengths).sum())
     known, whole = doubt(rounding), float(lengths.sum())
     rounded = known.error * float((partial(values) * lengths).sum())
-    if len(values) == 1:
-        # The gap may reach into a neighbour by less than its reading shows.
-        rounded += known.full * whole
+    if len(values) != ONE_GAP:
+        # A gap may reach into a neighbour by less than its reading shows: one on one side, several on both.
+        rounded += known.full * float(lengths[0] if len(values) == 1 else lengths[0] + lengths[-1])
     # The usual level is none better known than its own scatter.
     scatter = (highest - lowest) * whole
     ends = np.cumsum(lengths) + run.start
@@ -44,8 +45,10 @@ def shallow(device: str, run: Run, rounding: str, error: float) -> ShallowDip:
         np.array([run.steady[0], *values, run.steady[0]]),
     )
     edge = max(run.lengths) + error
-    longest = longest_gap(around, rounding)
-    return ShallowDip(device, run.start, run.end, edge, edge, max(0.0, lost), rounded + scatter, longest)
+    moved = 2 * off * max(0.0, usual - float(values.min()))
+    low, high = longest_gap(around, rounding)
+    longest = max(0.0, low - 2 * off), high + 2 * off
+    return ShallowDip(device, run.start, run.end, edge, edge, max(0.0, lost), rounded + scatter + moved, longest)
 
 
 @dataclass(slots=True)

@@ -10,13 +10,14 @@ from gaptop.valleys import reading
 from gaptop.valleys.detect import Dip
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.gather import Stretch, gather
+from gaptop.valleys.hot_paths import hot_paths
 from gaptop.valleys.model import Cause, Valley, ValleyKind, Verdict
 from gaptop.valleys.progress import Stall
 from gaptop.valleys.reference import Reference
 from gaptop.valleys.scope import Scope
 from gaptop.valleys.segments import segments
 from gaptop.valleys.verdict import judge, verdict
-from gaptop.valleys.windows import Measure, measure, reach, span
+from gaptop.valleys.windows import Measure, measure, misplaced, reach, span
 from gaptop.valleys.witnesses import counters_fell, of_progress, of_utilisation
 
 SHORTEST: Final = 0.05
@@ -103,12 +104,15 @@ class Episode:
             verdict=said,
             longest_gap_s=_longest(measures),
             agreeing=agreeing,
+            stacks=hot_paths(timeline, self.scope, start, end) if final else (),
         )
         return self.valley
 
     def _measure(self, timeline: Timeline, dip: Dip) -> Measure:
         ids = timeline.ids("device.busy", dip.source)
-        return measure(timeline.steps(ids[0], *span(dip, self.window)), dip, self.window)
+        view = timeline.sources.get(dip.source)
+        off = misplaced(view.info if view is not None else None)
+        return measure(timeline.steps(ids[0], *span(dip, self.window)), dip, self.window, off)
 
     def _bounds(self, measures: list[Measure]) -> tuple[float, float]:
         if self.stall is not None or self.end is None:

@@ -34,11 +34,64 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What the stacks and the run states of a thread say together, as shares of the time that both saw. Each is the
+    least that must have been: what may be chance is not in it."""
+
+    lock: float = 0.0
+    """In work frames, asleep on a futex: the interpreter's lock or another one."""
+    dozed: float = 0.0
+    """In work frames, asleep on anything else, or on what nobody tells."""
+    dozed_on: str = ""
+    sync_wanted: float = 0.0
+    """In a sync, a copy or a collective, waiting for a core: what it waited for had come."""
+    computed: float = 0.0
+    """In code that no rule knows, on a core."""
+    read: float = 0.0
+    """Blocked on storage, and not in a sync."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gil:
+    """Who held the interpreter's lock: shares of the time for the thread itself and the one other that held it most.
+
+    They are means over windows of ``window`` seconds, and may reach beyond the stretch.
+    """
+
+    own: float
+    other: float
+    name: str
+    activity: str = ""
+    window: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Whether the threads could have a core: what they wanted, what they may use, and who else used it.
+
+    ``runnable`` (threads that ran or wanted to) and ``allowed`` (cores) are those of the most crowded process.
+    """
+
+    runnable: float | None = None
+    allowed: float | None = None
+    quota: float | None = None
+    host: float | None = None
+    host_busy: float | None = None
+    steal: float | None = None
+    steal_before: float | None = None
+    frequency: float | None = None
+    frequency_max: float | None = None
+    pressure: float | None = None
+    """Seconds a second in which some task of the server's cgroup waited for a core."""
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadView:
     """What a thread did during the valley (shares of the time that was seen) and before it.
 
     ``activities`` comes from stacks (py-spy), the shares of time after it from the kernel (/proc); each None where not
-    seen. ``unrecognised`` is the innermost frame that a critical thread was in most of all that no rule knows.
+    seen. ``unrecognised`` is the innermost frame that a critical thread was in most of all that no rule knows. ``held``
+    is what both say together, None where either was not seen or there was nothing to tell apart.
     """
 
     role: str
@@ -50,6 +103,8 @@ class ThreadView:
     wants_cpu: float | None = None
     blocked_on_disk: float | None = None
     unrecognised: str = ""
+    held: Held | None = None
+    gil: Gil | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +129,10 @@ class Evidence:
     sm_ratio: float | None = None
     dram_ratio: float | None = None
     """Hardware counters (GPM or DCGM) against the time before: SM activity, memory traffic."""
+    counters_fell: tuple[str, ...] = ()
+    """Independent hardware counters that fell with the duty cycle."""
+    power_every: float | None = None
+    """Seconds between two readings of power."""
     moved: Traffic | None = None
     clock_ratio: float | None = None
     limit_share: float | None = None
@@ -82,6 +141,8 @@ class Evidence:
     foreign: float | None = None
     foreign_before: float | None = None
     is_cpu: bool = False
+    spinning: float | None = None
+    """Share of the time of a CPU device's threads that was shown to be busy-waiting."""
     # The scheduler.
     running: Gauge | None = None
     waiting: Gauge | None = None
@@ -95,7 +156,11 @@ class Evidence:
     sleeping: float | None = None
     in_flight: Gauge | None = None
     connections: Gauge | None = None
+    unread: Gauge | None = None
+    """Connections that wait for the front end: not accepted yet, or with bytes that it has not read."""
     # Progress.
+    tokens_every: float | None = None
+    """Seconds between two readings of the server's counters."""
     decode_rate: float | None = None
     decode_before: float | None = None
     prompt_rate: float | None = None
@@ -120,7 +185,11 @@ class Evidence:
     stopped: tuple[str, ...] = ()
     compilers: float | None = None
     compilers_before: float | None = None
+    children_rate: float | None = None
+    children_before: float | None = None
+    """CPU seconds a second of the server's children that have ended."""
     throttled_share: float | None = None
+    cores: Cores = Cores()
     major_faults: float | None = None
     young_seconds: float | None = None
     slow_calls: int = 0

@@ -11,7 +11,17 @@ from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SourceView
 from gaptop.valleys import reading
 from gaptop.valleys.evidence import Evidence, Gauge
-from gaptop.valleys.gather_device import against_before, limits, moved, own_share, ratio, slow_calls
+from gaptop.valleys.gather_cores import cores, throttled_share, unread
+from gaptop.valleys.gather_device import (
+    against_before,
+    counters_fell,
+    limits,
+    longest_period,
+    moved,
+    own_share,
+    ratio,
+    slow_calls,
+)
 from gaptop.valleys.gather_host import stopped_roles, thread_views
 from gaptop.valleys.gather_prompt import prompt_flow, prompt_late, prompt_settled
 from gaptop.valleys.model import ValleyKind
@@ -47,6 +57,13 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
     others = tuple(item.source for item in scope.devices if item.source not in stretch.devices)
     power = reading.mean(timeline, "device.power", stretch.devices, start, end)
     told = tuple(source for item in scope.devices if item.source in stretch.devices for source in item.sources)
+    independent = tuple(
+        source
+        for item in scope.devices
+        if item.source in stretch.devices and not item.from_gpm
+        for source in item.sources
+    )
+    level = stretch.level or before.mean("device.busy", stretch.devices, "mean")
     reason, limited, limited_before = limits(timeline, told, start, end, before)
     threads = thread_views(timeline, scope, start, end, before)
     views = timeline.sources
@@ -66,7 +83,7 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         start=start,
         end=end,
         busy=busy,
-        busy_level=stretch.level or before.mean("device.busy", stretch.devices, "mean"),
+        busy_level=level,
         devices=len(stretch.devices),
         peers=len(others) if stretch.devices else 0,
         peers_busy=reading.mean(timeline, "device.busy", others, start, end, "mean") if stretch.devices else None,
@@ -77,6 +94,8 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         ),
         sm_ratio=against_before(timeline, "device.sm_active", told, start, end, before),
         dram_ratio=against_before(timeline, "device.dram_active", told, start, end, before),
+        counters_fell=counters_fell(timeline, independent, start, end, level, busy, before),
+        power_every=longest_period(views, "device.power", stretch.devices),
         moved=moved(timeline, stretch.devices, start, end, before),
         power_ratio=ratio(power, before.mean("device.power", stretch.devices)),
         clock_ratio=ratio(
@@ -89,6 +108,7 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         foreign=reading.highest(timeline, "device.foreign_processes", stretch.devices, start, end),
         foreign_before=before.mean("device.foreign_processes", stretch.devices),
         is_cpu=any(item.is_cpu for item in scope.devices if item.source in stretch.devices),
+        spinning=reading.mean(timeline, "device.spinning", stretch.devices, start, end, "mean"),
         running=running,
         waiting=NONE_WAITS if why else waiting,
         waiting_why=why,
@@ -101,6 +121,8 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         sleeping=reading.highest(timeline, "sched.sleeping", metrics, start, end),
         in_flight=read("sched.in_flight", metrics),
         connections=read("host.connections", host),
+        unread=unread(timeline, host, start, end, before),
+        tokens_every=longest_period(views, "tokens.decode", metrics),
         decode_rate=reading.rate(timeline, "tokens.decode", live, start, end),
         decode_before=before.rate("tokens.decode", live),
         prompt_rate=reading.rate(timeline, "tokens.prompt", metrics, start, end),
@@ -120,7 +142,10 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         stopped=stopped_roles(timeline, scope, start, end),
         compilers=reading.highest(timeline, "host.compilers", host, start, end),
         compilers_before=before.mean("host.compilers", host),
-        throttled_share=reading.rate(timeline, "host.throttled", host, start, end),
+        children_rate=reading.rate(timeline, "host.children_seconds", host, start, end + LOOK_AHEAD),
+        children_before=before.rate("host.children_seconds", host),
+        throttled_share=throttled_share(timeline, host, start, end),
+        cores=cores(timeline, scope, threads, start, end, before),
         major_faults=reading.rate(timeline, "host.major_faults", host, start, end),
         young_seconds=_young(timeline, scope, end),
         slow_calls=slow_calls(timeline, start, end),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from gaptop.timeline.timeline import Timeline
-from gaptop.timeline.types import SeriesId
+from gaptop.timeline.types import SeriesId, SourceView
 from gaptop.valleys import reading
 from gaptop.valleys.evidence import Traffic
 from gaptop.valleys.reference import Reference
+from gaptop.valleys.witnesses import COUNTERS, HALF
 from gaptop_collectors.signals import split_key
 
 HARMLESS_REASONS: Final = frozenset(
@@ -43,6 +44,29 @@ def against_before(
 def ratio(value: float | None, before: float | None) -> float | None:
     """A value against the one before; None where either was not seen, or there was nothing before."""
     return None if value is None or before is None or before <= 0.0 else value / before
+
+
+def counters_fell(
+    timeline: Timeline,
+    sources: Sequence[str],
+    start: float,
+    end: float,
+    level: float | None,
+    busy: float | None,
+    before: Reference,
+) -> tuple[str, ...]:
+    """Hardware counters that lost at least half as much of their usual as the duty cycle did of its own."""
+    lost = ratio(busy, level)
+    if lost is None or lost >= 1.0:
+        return ()
+    shares = {signal: against_before(timeline, signal, sources, start, end, before) for signal in COUNTERS}
+    return tuple(signal for signal, left in shares.items() if left is not None and 1.0 - left >= HALF * (1.0 - lost))
+
+
+def longest_period(views: Mapping[str, SourceView], signal: str, sources: Sequence[str]) -> float | None:
+    """Seconds between two readings of a signal, as its slowest source states them."""
+    infos = [views[item].info for item in sources if item in views]
+    return max((info.period_by_signal.get(signal, info.period) for info in infos), default=None)
 
 
 def moved(timeline: Timeline, sources: Sequence[str], start: float, end: float, before: Reference) -> Traffic | None:

@@ -9,10 +9,13 @@ from typing import Final
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SeriesId, ThreadId
 from gaptop.valleys import reading
-from gaptop.valleys.evidence import ThreadView
+from gaptop.valleys.evidence import Gil, ThreadView
+from gaptop.valleys.host_held import held, worth_joining
+from gaptop.valleys.host_view import HOST_WORK
+from gaptop.valleys.joint import RUNNING, WANTS, join
 from gaptop.valleys.reference import Reference
 from gaptop.valleys.scope import CRITICAL_ROLES, FRONT_ROLES, ProcessRef, Scope
-from gaptop_collectors.signals import split_key
+from gaptop_collectors.signals import WAITING_ON, series_key, split_key
 
 MIN_SEEN: Final = 0.2
 """A thread that was seen for less than a fifth of the stretch tells nothing about it."""
@@ -20,47 +23,62 @@ MIN_SEEN: Final = 0.2
 MIN_STRANGE: Final = 0.3
 """Unrecognised code on the critical thread is named where it takes this share of the time."""
 
+GRAINS: Final = 8.0
+"""Slices of a join are this many times as long as an edge between stacks is unsure: shorter ones would hold too few
+samples, and chance would look like a thread that sleeps while it works."""
+
+SOME_LOCK: Final = 0.1
+"""Who held the interpreter's lock is asked where a thread waited for one this share of the time."""
+
 
 def thread_views(
     timeline: Timeline, scope: Scope, start: float, end: float, before: Reference
 ) -> tuple[ThreadView, ...]:
     """The critical threads of the engine and every front-end thread that was seen, stacks and run states joined."""
     found: dict[tuple[int, int], ThreadView] = {}
+    stacks = {process.pid: process for process in scope.stacks}
     for process in scope.stacks:
         for thread in timeline.threads(process.source):
-            view = _stacks(timeline, process, thread.tid, timeline.thread_name(thread), start, end)
-            if view is not None:
-                found[process.pid, thread.tid] = view
+            if _wanted(process, thread.tid):
+                view = _stacks(timeline, process, thread, start, end)
+                if view is not None:
+                    found[process.pid, thread.tid] = view
     for process in scope.states:
-        found |= _states(timeline, process, start, end, before, found)
+        for tid in _tids(timeline, process):
+            key = process.pid, tid
+            view = _states(timeline, process, tid, found.get(key), start, end, before)
+            if view is not None:
+                found[key] = view
+                recorder = stacks.get(process.pid)
+                if recorder is not None and view.activities is not None and worth_joining(view):
+                    found[key] = _joined(timeline, recorder, process, tid, view, start, end)
     return tuple(found[key] for key in sorted(found))
 
 
 def _wanted(process: ProcessRef, tid: int) -> bool:
-    if process.role in FRONT_ROLES or process.role == "server":
-        return True
-    return process.role in CRITICAL_ROLES and tid == (process.critical_tid or process.pid)
+    return process.role in FRONT_ROLES or process.role == "server" or _critical(process, tid)
 
 
 def _critical(process: ProcessRef, tid: int) -> bool:
     return process.role in CRITICAL_ROLES and tid == (process.critical_tid or process.pid)
 
 
-def _stacks(
-    timeline: Timeline, process: ProcessRef, tid: int, name: str, start: float, end: float
-) -> ThreadView | None:
-    if not _wanted(process, tid):
-        return None
-    thread = next(item for item in timeline.threads(process.source) if item.tid == tid)
+def _tids(timeline: Timeline, process: ProcessRef) -> list[int]:
+    """The wanted threads of a process whose run states were read."""
+    labels = [split_key(item.key)[1].get("tid", "") for item in timeline.ids("host.oncpu", process.source)]
+    return sorted(int(tid) for tid in labels if tid.isdigit() and _wanted(process, int(tid)))
+
+
+def _stacks(timeline: Timeline, process: ProcessRef, thread: ThreadId, start: float, end: float) -> ThreadView | None:
     seconds = timeline.shares(thread, start, end)
     total = sum(seconds.values())
     if total < MIN_SEEN * (end - start):
         return None
-    critical = _critical(process, tid)
+    critical = _critical(process, thread.tid)
     strange = critical and seconds.get("other", 0.0) >= MIN_STRANGE * total
     return ThreadView(
         role=process.role,
-        name=name,
+        name=timeline.thread_name(thread),
         critical=critical,
         activities={activity: share / total for activity, share in sorted(seconds.items())},
         unrecognised=_strangest(timeline, thread, start, end) if strange else "",
@@ -78,47 +96,77 @@ def _strangest(timeline: Timeline, thread: ThreadId, start: float, end: float) -
     return max(took, key=lambda name: (took[name], name), default="")
 
 
-def _by_tid(timeline: Timeline, process: ProcessRef, signal: str, on: str | None = None) -> dict[int, SeriesId]:
-    """The series of one signal of a process by thread."""
-    found = {}
-    for item in timeline.ids(signal, process.source):
-        labels = split_key(item.key)[1]
-        tid = labels.get("tid", "")
-        if tid.isdigit() and labels.get("on") == on:
-            found[int(tid)] = item
-    return found
-
-
 def _states(
     timeline: Timeline,
     process: ProcessRef,
+    tid: int,
+    known: ThreadView | None,
     start: float,
     end: float,
     before: Reference,
-    known: dict[tuple[int, int], ThreadView],
-) -> dict[tuple[int, int], ThreadView]:
-    """Run states of the wanted threads, joined with what their stacks said. Only the critical one is asked for all."""
-    on_cpu = _by_tid(timeline, process, "host.oncpu")
-    wants = _by_tid(timeline, process, "host.runqueue_wait")
-    disk = _by_tid(timeline, process, "host.blocked", "disk")
-    found = {}
-    for tid in sorted(on_cpu):
-        if not _wanted(process, tid):
-            continue
-        share = reading.seen_mean(timeline, on_cpu[tid], start, end)
-        if share is None:
-            continue
-        critical = _critical(process, tid)
-        view = known.get((process.pid, tid), ThreadView(process.role, str(tid), critical))
-        if critical:
-            view = replace(
-                view,
-                on_cpu_before=before.ask(("on_cpu", on_cpu[tid]), partial(timeline.mean, on_cpu[tid])),
-                wants_cpu=reading.seen_mean(timeline, wants[tid], start, end) if tid in wants else None,
-                blocked_on_disk=reading.seen_mean(timeline, disk[tid], start, end) if tid in disk else None,
-            )
-        found[process.pid, tid] = replace(view, on_cpu=share)
-    return found
+) -> ThreadView | None:
+    """Run states of a wanted thread, beside what its stacks said. Only a critical one is asked for all."""
+
+    def share(signal: str, **labels: str) -> float | None:
+        return reading.seen_mean(timeline, _key(process, signal, tid, **labels), start, end)
+
+    on_cpu = share("host.oncpu")
+    if on_cpu is None:
+        return known
+    view = replace(known or ThreadView(process.role, str(tid), _critical(process, tid)), on_cpu=on_cpu)
+    if not view.critical:
+        return view
+    ran = _key(process, "host.oncpu", tid)
+    return replace(
+        view,
+        on_cpu_before=before.ask(("on_cpu", ran), partial(timeline.mean, ran)),
+        wants_cpu=share("host.runqueue_wait"),
+        blocked_on_disk=share("host.blocked", on="disk"),
+    )
+
+
+def _key(process: ProcessRef, signal: str, tid: int, **labels: str) -> SeriesId:
+    return SeriesId(process.source, series_key(signal, tid=tid, **labels))
+
+
+def _joined(
+    timeline: Timeline, recorder: ProcessRef, process: ProcessRef, tid: int, view: ThreadView, start: float, end: float
+) -> ThreadView:
+    """The view with what its stacks and run states say together, and with who held the lock that it waited for."""
+    keys = {RUNNING: _key(process, "host.oncpu", tid), WANTS: _key(process, "host.runqueue_wait", tid)}
+    keys |= {reason: _key(process, "host.blocked", tid, on=reason) for reason in WAITING_ON}
+    states = {name: timeline.steps(key, start, end) for name, key in keys.items()}
+    spans = timeline.spans(ThreadId(recorder.source, tid), start, end)
+    joint = join(spans, states, start, end, GRAINS * timeline.sources[recorder.source].info.error)
+    if joint.seen < MIN_SEEN * (end - start):
+        return view
+    view = replace(view, held=held(joint))
+    return replace(view, gil=_gil(timeline, recorder, tid, start, end)) if _locked(view) else view
+
+
+def _locked(view: ThreadView) -> bool:
+    return view.critical and view.held is not None and view.held.lock >= SOME_LOCK
+
+
+def _gil(timeline: Timeline, recorder: ProcessRef, tid: int, start: float, end: float) -> Gil | None:
+    """Who held the interpreter's lock of a process; None where that was not asked of it."""
+    source = f"gil/{recorder.pid}"
+    shares: dict[int, float] = {}
+    for item in timeline.ids("host.gil", source):
+        holder, share = split_key(item.key)[1].get("tid", ""), reading.seen_mean(timeline, item, start, end)
+        if holder.isdigit() and share is not None:
+            shares[int(holder)] = share
+    if not shares:
+        return None
+    window = timeline.sources[source].info.window or 0.0
+    own = shares.pop(tid, 0.0)
+    most = max(shares, key=lambda other: (shares[other], -other), default=None)
+    if most is None:
+        return Gil(own, 0.0, "", window=window)
+    thread = ThreadId(recorder.source, most)
+    did = {name: took for name, took in timeline.shares(thread, start, end).items() if name in HOST_WORK}
+    activity = max(did, key=lambda name: (did[name], name), default="")
+    return Gil(own, shares[most], timeline.thread_name(thread), activity, window)
 
 
 def stopped_roles(timeline: Timeline, scope: Scope, start: float, end: float) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gaptop.valleys.evidence import Evidence, ThreadView
+from gaptop.valleys.evidence import Evidence, Held, ThreadView
 
 HOST_WORK: Final = frozenset(
     {"schedule", "prepare_batch", "launch", "sample", "detokenize", "tokenize", "grammar", "multimodal", "serialize"}
@@ -34,14 +34,18 @@ EMPTY: Final = 0.8
 class CriticalView:
     """The thread that every step has to pass: shares by sort of activity (None: not seen), run states.
 
-    ``sync`` is that of the threads that own a device: an engine that waits for its worker process (``on_worker``) says
-    nothing of what the worker waits for. Where that worker's stacks were not seen (``worker_unseen``), what only it can
-    do is not seen either. ``waits`` and ``awaits`` (requests) are those of the engine, of several the least.
+    ``work`` are work frames less the time that the thread slept in them on no lock (``dozed``); ``lock`` is a part of
+    it. ``sync`` is that of the threads that own a device: an engine that waits for its worker process (``on_worker``)
+    says nothing of what the worker waits for. Where that worker's stacks were not seen (``worker_unseen``), what only
+    it can do is not seen either. ``waits`` and ``awaits`` (requests) are those of the engine, of several the least.
     """
 
     thread: ThreadView | None = None
     work: float | None = None
     work_activity: str = ""
+    lock: float = 0.0
+    dozed: float = 0.0
+    dozed_on: str = ""
     sync: float | None = None
     sync_activity: str = ""
     sync_thread: ThreadView | None = None
@@ -82,7 +86,24 @@ def _top(view: ThreadView, names: frozenset[str]) -> str:
 
 def _working(view: ThreadView) -> frozenset[str]:
     """What counts as host work of a critical thread: unrecognised code too where the kernel says that it computes."""
-    return HOST_WORK | {"other"} if view.on_cpu is not None and view.on_cpu >= ON_CPU else HOST_WORK
+    return HOST_WORK | {"other"} if _computes(view) else HOST_WORK
+
+
+def _computes(view: ThreadView) -> bool:
+    if view.on_cpu is not None and view.on_cpu >= ON_CPU:
+        return True
+    return view.held is not None and view.held.computed >= ON_CPU * max(_one(view, "other"), BUSY)
+
+
+def _work(view: ThreadView) -> float:
+    """Work frames less the time that the thread slept in them on no lock."""
+    dozed = 0.0 if view.held is None else view.held.dozed
+    return max(0.0, _share(view, _working(view)) - dozed)
+
+
+def _sync(view: ThreadView) -> float:
+    """Time in a sync less that in which what it waited for had come, and only a core was wanted."""
+    return max(0.0, _share(view, SYNC) - (0.0 if view.held is None else view.held.sync_wanted))
 
 
 def _unread(view: ThreadView) -> float:
@@ -101,10 +122,11 @@ def critical(evidence: Evidence) -> CriticalView:
         return CriticalView(thread=busiest, on_cpu=on_cpu, wants_cpu=wants_cpu)
     workers = any(item.role == "worker" for item in stacks)
     engines = [item for item in stacks if item.role != "worker"]
-    worst = max(stacks, key=lambda item: (_share(item, _working(item)), _unread(item), item.name))
+    worst = max(stacks, key=lambda item: (_work(item), _unread(item), item.name))
     # With worker processes the engine owns no device: whatever it waits for, it waits for them.
     owners = [item for item in stacks if not workers or item.role != "engine"]
-    syncing = max(owners, key=lambda item: (_share(item, SYNC), item.name))
+    syncing = max(owners, key=lambda item: (_sync(item), item.name))
+    held = worst.held or Held()
     on_worker = _most([_one(item, "worker_wait") for item in engines])
     blind = not workers and (on_worker or 0.0) >= BUSY
 
@@ -113,9 +135,12 @@ def critical(evidence: Evidence) -> CriticalView:
 
     return CriticalView(
         thread=worst,
-        work=_share(worst, _working(worst)),
+        work=_work(worst),
         work_activity=_top(worst, _working(worst)),
-        sync=seen(_share(syncing, SYNC)),
+        lock=held.lock,
+        dozed=held.dozed,
+        dozed_on=held.dozed_on,
+        sync=seen(_sync(syncing)),
         sync_activity=_top(syncing, SYNC),
         sync_thread=syncing,
         compiling=seen(max(_one(item, "compile") for item in stacks)),
@@ -167,7 +192,7 @@ def _front_busy(view: ThreadView) -> float | None:
     if view.activities is not None:
         work = _share(view, FRONT_WORK)
         # The leaf of an idle event loop reads as "other": only the kernel can tell it from work in C.
-        known = work - view.activities.get("other", 0.0)
+        known = work - view.activities.get("other", 0.0) - (0.0 if view.held is None else view.held.dozed)
         return work if view.on_cpu is None or view.on_cpu >= BUSY else max(known, view.on_cpu)
     return view.on_cpu
 

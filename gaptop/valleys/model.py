@@ -143,6 +143,30 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class HotPath:
+    """Where a thread was: the innermost frames (function, file, line) of a path, outermost first, what that is, and the
+    share of the thread's seen time that was spent in the last of them, called along this path."""
+
+    frames: tuple[tuple[str, str, int], ...]
+    activity: str
+    share_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadStacks:
+    """The heaviest merged paths of one critical thread during a valley; ``unseen_s`` is the time without its stack."""
+
+    process: str
+    pid: int
+    role: str
+    thread: str
+    tid: int
+    seen_s: float
+    unseen_s: float
+    paths: tuple[HotPath, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Valley:
     """One valley. ``end_s`` is None while it is open; ``final`` is false while the verdict is provisional.
 
@@ -152,7 +176,8 @@ class Valley:
     of any of its devices: certainly so long, at most so long (None: no device, or its windows are forgotten).
     ``tokens_shared_with`` are the valleys of the same standstill that tell a part of its tokens, so that a sum over
     valleys counts each token once. ``became_level``: it did not end by a rise, but what it fell to lasted so long that
-    it counts as the usual from then on; what is lost after it is no valley's.
+    it counts as the usual from then on; what is lost after it is no valley's. ``stacks`` are those of its critical
+    threads, where they were seen; told once nothing changes them any more.
     """
 
     id: str
@@ -173,13 +198,15 @@ class Valley:
     became_level: bool = False
     longest_gap_s: tuple[float, float] | None = None
     agreeing: tuple[str, ...] = ()
+    stacks: tuple[ThreadStacks, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ShallowDip:
-    """One or two windows of one device clearly under their steady neighbours: a gap shorter than a window, or several.
+    """A few windows of one device clearly under their steady neighbours: a gap shorter than a window, or several.
 
-    Too little for a valley. ``idle_s`` is idle time over what is usual, and part of the ledger's spread idle.
+    Too little for a valley: nine windows at most, one or two of them for a single gap. ``idle_s`` is idle time over
+    what is usual, and part of the ledger's spread idle.
     ``confirmed``: a second independent signal fell too (``agreeing``).
     """
 

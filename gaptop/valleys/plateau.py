@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -20,7 +21,13 @@ FULL: Final = 0.97
 
 SPREAD: Final = 0.03
 WINDOWS: Final = 10
-"""Steady: at least ten windows within three per cent points."""
+"""Steady: at least ten windows long, and the means of any ten in a row within three per cent points."""
+
+BAND: Final = 3 * SPREAD
+"""How far single windows of a plateau lie apart: gaps that beat with the windows were recorded to scatter them by 6."""
+
+LIKE: Final = 0.5 * SPREAD
+"""Heights so close are one: a level that moved on lies a whole spread away, one that strayed for a moment none."""
 
 JOIN: Final = 1.0
 """Plateaus of one height this close are one: a single window that stuck out parted them."""
@@ -38,37 +45,85 @@ class PlateauFinder:
         self.window = 0.2
         self.found: list[Plateau] = []
         self._label = label
-        self._first = 0
-        self._last = 0
+        self._newest: deque[float] = deque()
+        """The cells of the newest ten windows."""
+        self._newest_sum = 0.0
+        self._after = 0
+        """One past the newest cell."""
+        self._early: list[float] = []
+        """The cells of the first twenty windows: the means of ten tell a ramp only over more of them."""
+        self._count = 0
         self._sum = 0.0
-        self._low = math.inf
-        self._high = -math.inf
+        self._lowest, self._highest = math.inf, -math.inf
+        self._mean_low, self._mean_high = math.inf, -math.inf
+        self._alike = SPREAD
+        """Up to what difference in height the plateau before goes on with the present one."""
 
     def feed(self, cell: int, value: float) -> Plateau | None:
         """Take one cell; returns a plateau that ended before it (possibly one that continues the newest found)."""
-        low, high = min(self._low, value), max(self._high, value)
-        if not math.isnan(value) and high - low <= SPREAD + 1e-9:
-            if math.isinf(self._low):
-                self._first, self._sum = cell, 0.0
-            self._low, self._high = low, high
-            self._sum += value
-            self._last = cell
-            return None
-        ended = self.current()
-        self._low, self._high = math.inf, -math.inf
-        if not math.isnan(value):
-            self.feed(cell, value)
-        return self._keep(ended)
+        if math.isnan(value):
+            return self._end((), SPREAD)
+        ended = None
+        if max(self._highest, value) - min(self._lowest, value) > BAND + 1e-9:
+            ended = self._end((), SPREAD)
+        self._after = cell + 1
+        self._add(value)
+        if self._mean_high - self._mean_low <= SPREAD + 1e-9:
+            return ended
+        return self._end(_moved(self._newest), LIKE)
+
+    def _add(self, value: float) -> None:
+        self._count += 1
+        self._sum += value
+        self._lowest, self._highest = min(self._lowest, value), max(self._highest, value)
+        self._newest.append(value)
+        self._newest_sum += value
+        full = self._cells(WINDOWS)
+        if self._count <= 2 * full:
+            self._early.append(value)
+        while len(self._newest) > full:
+            self._newest_sum -= self._newest.popleft()
+        if len(self._newest) == full:
+            mean = self._newest_sum / full
+            self._mean_low, self._mean_high = min(self._mean_low, mean), max(self._mean_high, mean)
+
+    def _end(self, rest: Sequence[float], alike: float) -> Plateau | None:
+        """End it, and begin anew with ``rest``, its newest cells."""
+        self._count -= len(rest)
+        self._sum -= sum(rest)
+        self._after -= len(rest)
+        ended = self._keep(self.current())
+        self._newest.clear()
+        self._early.clear()
+        self._newest_sum = self._sum = 0.0
+        self._count = 0
+        self._lowest, self._highest = math.inf, -math.inf
+        self._mean_low, self._mean_high = math.inf, -math.inf
+        self._alike = alike
+        for value in rest:
+            self._add(value)
+        self._after += len(rest)
+        return ended
 
     def current(self) -> Plateau | None:
         """The plateau that goes on now, if it is one already."""
-        if math.isinf(self._low):
+        if self._count < self._cells(WINDOWS) or not self._is_flat():
             return None
-        cells = self._last - self._first + 1
-        mean = self._sum / cells
-        if cells * CELL + 1e-9 < WINDOWS * self.window or not ACTIVE < mean < FULL:
+        mean = self._sum / self._count
+        if not ACTIVE < mean < FULL:
             return None
-        return Plateau(self._label, self._first * CELL, (self._last + 1) * CELL, mean, None)
+        return Plateau(self._label, (self._after - self._count) * CELL, self._after * CELL, mean, None)
+
+    def _cells(self, windows: int) -> int:
+        return max(2, math.ceil(windows * self.window / CELL - 1e-6))
+
+    def _is_flat(self) -> bool:
+        """Whether its two halves are alike; where it is long enough, the means of ten have told."""
+        if self._count >= self._cells(2 * WINDOWS):
+            return True
+        half = self._count // 2
+        first, second = sum(self._early[:half]) / half, sum(self._early[half : self._count]) / (self._count - half)
+        return abs(first - second) <= LIKE + 1e-9
 
     def all(self) -> list[Plateau]:
         """Everything found, the present one included."""
@@ -80,7 +135,7 @@ class PlateauFinder:
 
     def _joined(self, new: Plateau) -> Plateau | None:
         last = self.found[-1] if self.found else None
-        if last is None or new.start_s - last.end_s > JOIN or abs(new.busy_ratio - last.busy_ratio) > SPREAD:
+        if last is None or new.start_s - last.end_s > JOIN or abs(new.busy_ratio - last.busy_ratio) > self._alike:
             return None
         first, second = last.end_s - last.start_s, new.end_s - new.start_s
         mean = (last.busy_ratio * first + new.busy_ratio * second) / (first + second)
@@ -96,6 +151,19 @@ class PlateauFinder:
             self.found.append(ended)
             del self.found[:-KEPT]
         return self.found[-1]
+
+
+def _moved(cells: Iterable[float]) -> Sequence[float]:
+    """Of cells whose level moved those after that: where two levels fit them best."""
+    values = list(cells)
+    whole, before = sum(values), 0.0
+    best, split = -math.inf, 1
+    for count in range(1, len(values)):
+        before += values[count - 1]
+        fit = before**2 / count + (whole - before) ** 2 / (len(values) - count)
+        if fit > best + 1e-12:
+            best, split = fit, count
+    return values[split:]
 
 
 def explained(

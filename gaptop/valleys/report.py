@@ -10,9 +10,11 @@ from gaptop import __version__
 from gaptop.recording.lines import Health
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SourceView
+from gaptop.valleys.coverage import coverage_json
 from gaptop.valleys.dips import counted
-from gaptop.valleys.model import Assessment, DipCount, LedgerRow, Plateau, ShallowDip, Valley
+from gaptop.valleys.model import Assessment, DipCount, LedgerRow, Plateau, ShallowDip, ThreadStacks, Valley
 from gaptop.valleys.report_devices import devices_json, ledger_of, rounded
+from gaptop.valleys.report_events import events_json
 from gaptop.valleys.scope import label_of
 
 SCHEMA: Final = 1
@@ -42,11 +44,13 @@ def build(timeline: Timeline, assessment: Assessment, *, window: tuple[float, fl
         },
         "window": {"start_utc": _utc(timeline, start), "start_s": rounded(start), "seconds": rounded(end - start)},
         "health": _health(timeline, views, start, end),
+        "coverage": coverage_json(timeline, start, end),
         "valleys": [valley_json(timeline, item) for item in valleys],
         "plateaus": [_plateau(timeline, item) for item in plateaus],
         "dips": [dip_json(timeline, item) for item in dips],
         "dip_counts": [_dip_count(item) for item in counts],
         "ledger": [_ledger_row(item) for item in rows],
+        "events": events_json(timeline, window, lambda t: _utc(timeline, t)),
         "self": _self(timeline),
         "ended": assessment.ended,
         "sentence": assessment.sentence,
@@ -104,6 +108,27 @@ def valley_json(timeline: Timeline, valley: Valley) -> dict[str, Any]:
                 "says": item.says,
             }
             for item in said.chain
+        ],
+        "stacks": [_stacks(item) for item in valley.stacks],
+    }
+
+
+def _stacks(item: ThreadStacks) -> dict[str, Any]:
+    return {
+        "process": item.process,
+        "pid": item.pid,
+        "role": item.role,
+        "thread": item.thread,
+        "tid": item.tid,
+        "seen_s": rounded(item.seen_s),
+        "unseen_s": rounded(item.unseen_s),
+        "paths": [
+            {
+                "share_ratio": rounded(path.share_ratio),
+                "activity": path.activity,
+                "frames": [{"function": name, "file": file, "line": line} for name, file, line in path.frames],
+            }
+            for path in item.paths
         ],
     }
 

@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gaptop.recording.printable import printable
+from gaptop.valleys.coverage import UNDERSTOOD
+from gaptop.valleys.hot_paths import place
 from gaptop.valleys.model import CAUSE_NAMES, LETTERS
+from gaptop.valleys.report_events import event_lines
+from gaptop.valleys.report_words import doubtful, idle_seconds, longest_gap, name, resolution
 
 SHOWN: Final = 12
 """Valleys listed; the rest is counted."""
@@ -35,6 +39,7 @@ def render(report: Mapping[str, Any], *, ascii: bool, width: int) -> str:
     lines += [*_wrap(f"In one sentence: {report['sentence']}", width), ""]
     lines += [*_sources(report, width), ""]
     lines += [*_ledger(report), ""]
+    lines += event_lines(report["events"], width)
     lines += _plateaus(report, width)
     lines += _valleys(report, width)
     lines += _dips(report, width)
@@ -55,25 +60,30 @@ def _wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def _where(report: Mapping[str, Any]) -> list[str]:
-    window, source = report["window"], report["source"]
-    lines = [f"gaptop {report['gaptop']}: {window['seconds']:.1f} s from {window['start_utc'] or 'an unknown time'}"]
+    seen, source = report["window"], report["source"]
+    lines = [f"gaptop {report['gaptop']}: {seen['seconds']:.1f} s from {seen['start_utc'] or 'an unknown time'}"]
     for server in source["servers"]:
         words = [server["engine"], server["version"], server["model"]]
-        named = " ".join(str(word) for word in words if word)
-        lines.append(f"server  {server['url']}  {named}".rstrip())
+        named = " ".join(name(word) for word in words if word)
+        lines.append(f"server  {name(server['url'])}  {named}".rstrip())
     if not source["servers"]:
         lines.append("server  none seen")
     for device in source["devices"]:
-        resolution = device["window_seconds"]
+        window = device["window_seconds"]
         how = "measured" if device["window_measured"] else "stated"
-        shown = "" if resolution is None else f"  window {resolution * 1000:.0f} ms ({how})"
+        shown = "" if window is None else f"  window {resolution(window)} ({how})"
         if device["busy_unsupported"]:
             shown = "  utilisation N/A"
-        part = f" {device['slice']}" if device["slice"] else ""
-        lines.append(f"device  {device['name'] or device['uuid']}{part}  {device['kind'] or ''}{shown}")
+        part = f" {name(device['slice'])}" if device["slice"] else ""
+        lines.append(f"device  {name(device['name'] or device['uuid'])}{part}  {name(device['kind'] or '')}{shown}")
     if not source["devices"]:
         lines.append("device  none seen: only the server's progress tells of valleys")
     return lines
+
+
+def _names(report: Mapping[str, Any]) -> dict[str, str]:
+    """How each device is called."""
+    return {device["uuid"]: name(device["name"] or device["uuid"]) for device in report["source"]["devices"]}
 
 
 def _sources(report: Mapping[str, Any], width: int) -> list[str]:
@@ -88,22 +98,38 @@ def _sources(report: Mapping[str, Any], width: int) -> list[str]:
             lines += _wrap(item["says"], width, "           ")
     if len(lines) == 1:
         lines.append("  none delivered anything")
+    return lines + _coverage(report["coverage"], width)
+
+
+def _coverage(coverage: Mapping[str, Any], width: int) -> list[str]:
+    """How much of the stacks was understood; what was not, where that is a good part."""
+    ratio, critical = coverage["matched_ratio"], coverage["critical_matched_ratio"]
+    if ratio is None:
+        return []
+    says = f"stacks   rules name {ratio:.0%} of what the threads did when not idle"
+    if critical is not None:
+        says += f", {critical:.0%} on those that the device waits for"
+    lines = _wrap(says, width, "  ")
+    if min(ratio, 1.0 if critical is None else critical) < UNDERSTOOD and coverage["unmatched"]:
+        most = [f"{item['function']} ({item['file']}) {item['seconds']:.1f} s" for item in coverage["unmatched"]]
+        remedy = "rules of your own can name them (--activities FILE)"
+        lines += _wrap(f"not named: {', '.join(most)}; {remedy}", width, "           ")
     return lines
 
 
 def _ledger(report: Mapping[str, Any]) -> list[str]:
     lines = ["Where the time went"]
-    names = {device["uuid"]: device["name"] or device["uuid"] for device in report["source"]["devices"]}
+    names = _names(report)
     last = None
     for row in report["ledger"]:
         if row["device"] != last:
             last = row["device"]
-            lines.append(f"  {names.get(last, last)}")
-        name = LEDGER_NAMES.get(row["cause"]) or CAUSE_NAMES.get(row["cause"], row["cause"])
-        name = "unexplained" if row["cause"] == "unknown" else name
+            lines.append(f"  {names.get(last) or name(last)}")
+        what = LEDGER_NAMES.get(row["cause"]) or CAUSE_NAMES.get(row["cause"], row["cause"])
+        what = "unexplained" if row["cause"] == "unknown" else what
         share = "      " if row["share_ratio"] is None else f"{row['share_ratio']:6.1%}"
         count = f"  {row['valleys']} valley{'s' if row['valleys'] != 1 else ''}" if row["valleys"] else ""
-        lines.append(f"    {row['device_seconds']:9.2f} s {share}  {name}{count}{_tokens(row)}")
+        lines.append(f"    {row['device_seconds']:9.2f} s {share}  {what}{count}{_tokens(row)}")
     if len(lines) == 1:
         lines.append("  nothing measured")
     return lines
@@ -135,18 +161,18 @@ def _plateaus(report: Mapping[str, Any], width: int) -> list[str]:
 
 
 def _dips(report: Mapping[str, Any], width: int) -> list[str]:
-    """One line a device: single gaps shorter than a window, too little for a valley."""
+    """One line a device: gaps shorter than a window, too little for a valley."""
     found = [item for item in report["dip_counts"] if item["dips"]]
     if not found:
         return []
-    names = {device["uuid"]: device["name"] or device["uuid"] for device in report["source"]["devices"]}
-    lines = ["Dips (one or two windows, so a gap shorter than a window or several; in the spread idle above)"]
+    names = _names(report)
+    lines = ["Dips (a few windows, so a gap shorter than a window or several; in the spread idle above)"]
     for item in found:
         count, sure = item["dips"], item["confirmed"]
         second = f"{sure} with a second signal, " if 0 < sure < count else ""
         seen = "a second signal agrees" if sure == count else f"{second}suspected: one signal alone"
-        told = f"{count} dip{'s' if count != 1 else ''}, idle {item['idle_s']:.2f} ±{item['idle_error_s']:.2f} s"
-        lines += _wrap(f"{names.get(item['device'], item['device'])}: {told}; {seen}", width, "  ")
+        told = f"{count} dip{'s' if count != 1 else ''}, {idle_seconds(item['idle_s'], item['idle_error_s'], 1)}"
+        lines += _wrap(f"{names.get(item['device']) or name(item['device'])}: {told}; {seen}", width, "  ")
     return [*lines, ""]
 
 
@@ -199,16 +225,21 @@ def _headline(valley: Mapping[str, Any], width: int, *, ended: bool) -> list[str
     tokens, others = valley["tokens_lost"], ", ".join(valley["tokens_shared_with"])
     cost = "tokens lost not known" if tokens is None else f"{tokens:.0f} tokens lost" if tokens else "no tokens lost"
     cost += f" besides those of {others}" if others else ""
-    idle = "" if valley["idle_s"] is None else f", idle {valley['idle_s']:.2f} ±{valley['idle_error_s'] or 0:.2f} s"
+    idle = (
+        ""
+        if valley["idle_s"] is None
+        else f", {idle_seconds(valley['idle_s'], valley['idle_error_s'] or 0.0, len(valley['devices']))}"
+    )
     if valley["longest_gap_s"] is not None:
         low, high = valley["longest_gap_s"]
-        idle += f" (longest gap {low:.2f} to {high:.2f} s)"
+        idle += f" ({longest_gap(low, high)})"
     still = ""
     if valley["end_s"] is None:
         still = ", still open when watching ended" if ended else " and goes on"
     elif valley["became_level"]:
         still = " until it became the usual level"
-    when = f"{_clock(valley)} {valley['start_s']:8.2f} s ±{valley['start_error_s']:.2f} {_length(valley):6.2f} s long"
+    error = doubtful(valley["start_error_s"])
+    when = f"{_clock(valley)} {valley['start_s']:8.2f} s ±{error} {_length(valley):6.2f} s long"
     lines = _wrap(f"{when}  {LETTERS[valley['cause']]} {cause}{detail}", width, "  ")
     return lines + _wrap(f"{' ' * 10} {valley['kind']}{still}; {', '.join(marks)}{idle}; {cost}", width, "  ")
 
@@ -222,6 +253,7 @@ def _argument(valley: Mapping[str, Any], width: int) -> list[str]:
     lines += _wrap(f"chain      {chain}", width, "  ")
     said = "; ".join(item["says"] for item in valley["evidence"])
     lines += _wrap(f"for        {said or 'nothing'}", width, "  ")
+    lines += _stacks(valley, width)
     for item in valley["excluded"]:
         lines += _wrap(f"not        {CAUSE_NAMES.get(item['cause'], item['cause'])}: {item['because']}", width, "  ")
     runner = valley["runner_up"]
@@ -234,6 +266,19 @@ def _argument(valley: Mapping[str, Any], width: int) -> list[str]:
     if valley["advice"]:
         lines += _wrap(f"try        {valley['advice']}", width, "  ")
     return lines
+
+
+def _stacks(valley: Mapping[str, Any], width: int) -> list[str]:
+    """One line at most: where the thread was that the device waited for; the whole is in the JSON form."""
+    if not valley["stacks"]:
+        return []
+    thread = valley["stacks"][0]
+    where = [f"{path['share_ratio']:.0%} {place(**path['frames'][-1])}" for path in thread["paths"]]
+    said = printable(f"{thread['role']} {thread['thread']}: {where[0] if where else 'stacks without frames'}")
+    for more in map(printable, where[1:3]):
+        if len(said) + len(more) + 2 <= width - 13 and not more.startswith("0%"):
+            said += f", {more}"
+    return ["  stacks     " + textwrap.shorten(said, width - 13, placeholder=" ...")]
 
 
 def _cost(report: Mapping[str, Any]) -> list[str]:

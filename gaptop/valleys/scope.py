@@ -59,6 +59,15 @@ class ProcessRef:
     critical_tid: int | None
     name: str = ""
 
+    @property
+    def main_tid(self) -> int:
+        """The thread that stands for the process."""
+        return self.critical_tid or self.pid
+
+    def is_critical(self, tid: int) -> bool:
+        """Whether the device waits for that thread of it."""
+        return self.role in CRITICAL_ROLES and tid == self.main_tid
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -103,11 +112,12 @@ def scopes(timeline: Sources) -> tuple[Scope, ...]:
         pids = _pids(server.entity.get("pids"))
         mine = _working_for(devices, pids, alone=len(servers) == 1)
         taken.update(device.source for device in mine)
-        refs = [_process(info) for info in processes if len(servers) == 1 or not pids or info.entity.get("pid") in pids]
+        alone = len(servers) == 1 or not pids
+        refs = [process_ref(info) for info in processes if alone or info.entity.get("pid") in pids]
         found.append(_scope((server,), mine, refs, [*_beside(server, infos, len(servers) == 1), *shared]))
     rest = tuple(device for device in devices if device.source not in taken)
     for device in rest:
-        refs = [_process(info) for info in processes if not servers or _on(device, info)]
+        refs = [process_ref(info) for info in processes if not servers or _on(device, info)]
         beside = [info.id for info in infos if info.id.startswith(("process/", "cgroup/"))] if not servers else []
         found.append(_scope((), (device,), refs, [*beside, *shared]))
     return tuple(found)
@@ -187,7 +197,8 @@ def _device(info: Source, also: tuple[str, ...]) -> DeviceRef:
     )
 
 
-def _process(info: Source) -> ProcessRef:
+def process_ref(info: Source) -> ProcessRef:
+    """The process that a source tells of."""
     pid, tid = info.entity.get("pid"), info.entity.get("critical_tid")
     return ProcessRef(
         source=info.id,
@@ -220,7 +231,10 @@ def _on(device: DeviceRef, info: Source) -> bool:
 
 
 def _beside(server: Source, infos: list[Source], alone: bool) -> list[str]:
-    """The process and cgroup sources of a server carry its URL in their ids."""
+    """The process and cgroup sources of a server carry its URL in their ids, who holds a lock the process's."""
     url = label_of(server.id)
     found = [info.id for info in infos if info.id.startswith(("process/", "cgroup/"))]
-    return found if alone else [source for source in found if label_of(source) == url]
+    pids = _pids(server.entity.get("pids"))
+    locks = [info for info in infos if info.id.startswith("gil/")]
+    mine = [info.id for info in locks if info.entity.get("pid") in pids or (alone and not pids)]
+    return [*(found if alone else [source for source in found if label_of(source) == url]), *mine]

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.recording.lines import Source
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import reading
-from gaptop.valleys.model import CAUSE_NAMES, Assessment, Valley
+from gaptop.valleys.detect import ACTIVE
+from gaptop.valleys.model import CAUSE_NAMES, Assessment, LedgerRow, Valley
+from gaptop.valleys.scope import tells_busy
 
 THREADS_REMEDY: Final = "run `sudo gaptop record -o - | gaptop open -`"
+STRAY: Final = 0.5
+"""Seconds busy that a device may show by itself although it never worked."""
+
 NO_ANSWER: Final = frozenset({"late", "failing", "absent", "refused"})
 
 
@@ -67,16 +73,36 @@ def _of(valley: Valley, state: Assessment, remedy: str) -> str:
 def _none_yet(timeline: Timeline, state: Assessment) -> str:
     busy = {row.device: row for row in state.ledger if row.cause == "busy"}
     unjudged = {row.device: row for row in state.ledger if row.cause == "idle_before_work"}
-    worked = [row for row in busy.values() if row.device_seconds > 0.5 and row.share_ratio is not None]
+    worked = [row for row in busy.values() if row.share_ratio is not None and _worked(row)]
     if worked:
         share = sum(row.share_ratio or 0.0 for row in worked) / len(worked)
         return f"no valley yet: device busy {share:.0%} over {state.now:.0f} s"
     if busy:
         seconds = max((row.device_seconds for row in unjudged.values()), default=0.0)
         return f"no valley yet: the device has not worked since the start ({seconds:.0f} s idle)"
+    mute = [info for info in _devices(timeline) if not tells_busy(info) and info.unsupported.get("device.busy")]
     servers = tuple(source for source in sorted(timeline.sources) if source.startswith("metrics/"))
     rate = reading.rate(timeline, "tokens.decode", servers, max(0.0, state.now - 5.0), state.now)
     if rate is not None:
-        return f"no valley yet: no device seen, {rate:.4g} decode tokens a second"
+        seen = _mute(len(mute)) if mute else "no device seen"
+        return f"no valley yet: {seen}, {rate:.4g} decode tokens a second"
+    if mute:
+        return f"nothing measured yet: {_mute(len(mute))}: {mute[0].unsupported['device.busy']}"
     says = [health.says for health in timeline.health.values() if health.state != "ok" and health.says]
     return f"nothing measured yet: {says[0]}" if says else "nothing measured yet"
+
+
+def _worked(busy: LedgerRow) -> bool:
+    """Whether a device was busy for longer than an idle one shows by itself, or for a good part of what was seen of it:
+    a source that shows one window of many tells few seconds of a device that works all the time."""
+    return busy.device_seconds > STRAY or (busy.share_ratio or 0.0) > ACTIVE
+
+
+def _devices(timeline: Timeline) -> list[Source]:
+    return [view.info for _, view in sorted(timeline.sources.items()) if view.info.kind == "device"]
+
+
+def _mute(count: int) -> str:
+    if count == 1:
+        return "the device tells no utilisation (N/A)"
+    return f"the {count} devices tell no utilisation (N/A)"

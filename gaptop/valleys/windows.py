@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from gaptop.recording.lines import Source
 from gaptop.timeline.types import Floats, Steps
 from gaptop.valleys.detect import EDGE, Dip
 from gaptop.valleys.grid import CELL
@@ -17,6 +18,9 @@ from gaptop.valleys.rounding import WHOLE, centred, doubt, most_idle, partial
 
 APART: Final = 1e-3
 """Seconds from one window's end to the next one's start from which on something was not seen."""
+
+FARTHEST: Final = 3600.0
+"""Seconds. A source that states a larger error than this says no more by it."""
 
 EMPTY: Final = 1e-4
 """A window that reads no more than this is empty: float32 and nothing else."""
@@ -33,6 +37,12 @@ class Measure:
     longest: tuple[float, float] | None
 
 
+def misplaced(info: Source | None) -> float:
+    """Seconds that a window's bounds may lie away from where they are taken to be. Stamps of the device's own clock are
+    its bounds; what we read ourselves ends sometime within the error of the reading."""
+    return 0.0 if info is None or info.clock else min(max(0.0, info.error, info.jitter), FARTHEST)
+
+
 def reach(dip: Dip) -> float:
     """Up to where a dip is known to last."""
     return dip.low_end if dip.end is None else dip.end
@@ -43,8 +53,8 @@ def span(dip: Dip, window: float) -> tuple[float, float]:
     return dip.start - dip.start_error - 2 * window, reach(dip) + dip.end_error + 2 * window
 
 
-def measure(steps: Steps, dip: Dip, window: float) -> Measure:
-    """Measure one dip by its windows (those of :func:`span`).
+def measure(steps: Steps, dip: Dip, window: float, off: float = 0.0) -> Measure:
+    """Measure one dip by its windows (those of :func:`span`), whose bounds may each be ``off`` by so many seconds.
 
     Its first and last window are the outermost ones that were not ordinary: a gap that begins near a window's end takes
     only a little of it. The busy part of the first window lies before the valley and that of the last one behind it;
@@ -55,7 +65,7 @@ def measure(steps: Steps, dip: Dip, window: float) -> Measure:
         # Longer ago than the timeline remembers: the cells were added up while it went on.
         unseen = max(0.0, reach(dip) - dip.start - dip.seconds)
         rounded = dip.partial_windows * doubt(dip.rounding).error * window
-        return Measure(dip.start, reach(dip), dip.idle, rounded + unseen, None)
+        return Measure(dip.start, reach(dip), dip.idle, rounded + unseen + 2 * off, None)
     starts, ends, values = (part[first:after] for part in (steps.start, steps.end, steps.value))
     lengths = ends - starts
     busy = np.clip(centred(values, dip.rounding), 0.0, 1.0)
@@ -68,10 +78,16 @@ def measure(steps: Steps, dip: Dip, window: float) -> Measure:
     holes = np.maximum(starts[1:] - ends[:-1], 0.0)
     unseen = float(holes[holes > APART].sum())
     idle = float(((1.0 - busy) * lengths).sum())
-    error = _error(values, lengths, dip.rounding) + unseen
+    error = _error(values, lengths, dip.rounding) + unseen + off * _turns(1.0 - busy)
     around = slice(max(0, first - 1), after + 1)
     wide = Steps(steps.start[around], steps.end[around], steps.value[around])
-    return Measure(start, end, idle, error, longest_gap(wide, dip.rounding))
+    low, high = longest_gap(wide, dip.rounding)
+    return Measure(start, end, idle, error, (max(0.0, low - 2 * off), high + 2 * off))
+
+
+def _turns(idle: Floats) -> float:
+    """By how much the idle share rises and falls over the windows: what moving their bounds by a second can change."""
+    return float(np.abs(np.diff(np.concatenate([[0.0], idle, [0.0]]))).sum())
 
 
 def _members(steps: Steps, dip: Dip) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.benchmarks.table import Row, text
 
-MODULES: Final = ("exposition", "timeline", "analyst", "start", "gaps", "server", "own")
+MODULES: Final = ("exposition", "timeline", "analyst", "start", "gaps", "server", "host", "own")
 
 
 def main(names: list[str]) -> None:

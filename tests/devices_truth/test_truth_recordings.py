@@ -80,7 +80,7 @@ def test_50_ms_gaps_after_50_ms_of_work_are_a_plateau_and_no_valley() -> None:
     assert valley["end_s"] is None
 
 
-def test_a_20_ms_square_wave_has_no_valley_in_200_s() -> None:
+def test_a_20_ms_square_wave_is_one_plateau_and_no_valley_in_200_s() -> None:
     name = "update_freq_v100"
     (span,) = active(name)
     assert span[1] - span[0] > 195
@@ -89,6 +89,12 @@ def test_a_20_ms_square_wave_has_no_valley_in_200_s() -> None:
     assert valley["end_s"] is None
     true = sum(one.percent for one in built(name).windows) / 100 * built(name).period
     rounding = 0.005 * (span[1] - span[0])
+    # Its readings scatter from 46 to 52 %, as the wave beats with the window.
+    (plateau,) = judged(name).report["plateaus"]
+    assert plateau["start_s"] == pytest.approx(span[0], abs=2 * built(name).period)
+    assert plateau["end_s"] == pytest.approx(span[1], abs=2 * built(name).period)
+    assert plateau["busy_ratio"] == pytest.approx(true / (span[1] - span[0]), abs=0.005)
+    assert judged(name).report["dips"] == []
     assert ledger(name, "busy") == pytest.approx(true, abs=rounding)
     assert ledger(name, "spread_idle") == pytest.approx(span[1] - span[0] - true, abs=rounding)
 
@@ -141,5 +147,11 @@ def test_power_that_beats_with_the_load_is_no_valley() -> None:
     assert low < 65
     assert high > 180
     assert found.report["valleys"] == []
+    # Windows of 200 ms read 48 or 52 % for six in a row: the load beats with them.
+    assert {round(100 * value) for value in found.kept.busy.value.tolist()} == {48, 50, 52}
+    (plateau,) = found.report["plateaus"]
+    assert (plateau["start_s"], plateau["end_s"]) == pytest.approx((0.0, 60.0), abs=0.5)
+    assert plateau["busy_ratio"] == pytest.approx(0.5, abs=0.005)
+    assert found.report["dips"] == []
     (spread,) = [row["share_ratio"] for row in found.report["ledger"] if row["cause"] == "spread_idle"]
     assert spread == pytest.approx(0.5, abs=0.02)

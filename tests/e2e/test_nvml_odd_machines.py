@@ -221,6 +221,12 @@ def test_doctor_tells_resolution_clock_rounding_and_cost(tmp_path: Path) -> None
     environment = os.environ | build.environment({"devices": [BUSY]}) | {"XDG_STATE_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "gaptop", "doctor", "--no-host"]
     text = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120).stdout
-    for words in ("Resolution 200 ms (measured)", "wall clock", "whole per cents", "own calls to its driver take"):
+    for words in (
+        "Resolution 200 ms (measured)",
+        "wall clock",
+        "whole per cents",
+        "own calls to its driver take",
+        "(#0 ",
+    ):
         assert words in text
     assert (tmp_path / "gaptop" / FILE_NAME).exists()  # for the next run

@@ -70,18 +70,26 @@ def is_reading(line: Line) -> bool:
 
 
 def child_of(pid: int) -> int:
-    """The pid of the only child of a process; waits for it."""
+    """The pid of the probe that is a child of a process; waits for it. This process may have other children."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
         found = [
             int(text)
             for task in Path(f"/proc/{pid}/task").iterdir()
             for text in (task / "children").read_text().split()
+            if runs_the_probe(int(text))
         ]
         if found:
             return found[0]
         time.sleep(0.05)
     raise AssertionError("no child")
+
+
+def runs_the_probe(pid: int) -> bool:
+    try:
+        return FAKE[1].encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def alive(pid: int) -> bool:
@@ -140,6 +148,17 @@ def test_a_probe_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
     assert probe.failed
     assert lines == []
     assert log.read_text().count("No module named 'nothing_at_all'") == 5
+
+
+@pytest.mark.parametrize(("number", "named"), [(signal.SIGSEGV, True), (signal.SIGABRT, True), (signal.SIGKILL, False)])
+def test_a_library_that_crashes_each_time_is_a_reason_to_leave_it_out(number: signal.Signals, named: bool) -> None:
+    no_core = "import os, resource as r; r.setrlimit(r.RLIMIT_CORE, (0, 0))"
+    dies = (sys.executable, "-c", f"{no_core}; os.kill(os.getpid(), {number:d})")
+    probe = ProbeProcess({}, lambda raw: None, command=dies)
+    probe.start()
+    says = ended(probe)
+    assert number.name in says
+    assert ("start gaptop with --no-gpu" in says) == named
 
 
 def test_its_own_end_is_no_death(watch: Callable[..., Watched]) -> None:

@@ -95,6 +95,27 @@ def test_doctor_says_that_there_is_no_log(monkeypatch: pytest.MonkeyPatch) -> No
     assert "log        none: " in doctor._text(json.loads(result.stdout), with_log=True)
 
 
+def test_doctor_names_each_gpu_as_people_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_LOOK_SECONDS", 0.5)
+    result = CliRunner().invoke(doctor.doctor, ["--no-gpu", "--no-host", "--json", "http://127.0.0.1:9"])
+    findings = json.loads(result.stdout)
+    seen = {"collector": "devices.nvml", "state": "ok", "says": ""}
+    findings["sources"] = [{"source": f"nvml/{uuid}", **seen} for uuid in ("GPU-1", "MIG-2")]
+    facts: dict[str, object] = {"own_calls": None, "missing": [], "index": 1, "name": "NVIDIA H100\x1b[2J"}
+    findings["devices"] = [
+        {"source": "nvml/GPU-1", "slice": None, **facts},
+        {"source": "nvml/MIG-2", "slice": "1g.10gb", **facts, "name": "NVIDIA H100"},
+    ]
+    cut = {**findings["devices"][1], "source": "nvml/MIG-3", "name": "NVIDIA A100 MIG 1g.10gb"}
+    findings["devices"].append(cut)
+    findings["sources"].append({"source": "nvml/MIG-3", **seen})
+    text = doctor._text(findings, with_log=False)
+    assert "  ok  nvml/MIG-3 (#1 NVIDIA A100 MIG 1g.10gb): ok" in text
+    assert "  ok  nvml/GPU-1 (#1 NVIDIA H100" in text
+    assert "\x1b" not in text
+    assert "  ok  nvml/MIG-2 (#1 NVIDIA H100 1g.10gb): ok" in text
+
+
 def test_a_log_of_another_user_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     log = paths.log_path()

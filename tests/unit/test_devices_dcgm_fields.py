@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaptop_collectors.collector import SourceInfo
 from gaptop_collectors.devices.dcgm_address import exporter_address
 from gaptop_collectors.devices.dcgm_fields import FIELDS, GPU_UTIL, GR_ENGINE, NAMES, Key, clean, readings, rows
+from gaptop_collectors.devices.dcgm_source import describe
 from gaptop_collectors.engines.address import BadAddress
-from gaptop_collectors.engines.exposition import Sample
+from gaptop_collectors.engines.exposition import ExpositionReader, Sample
 from gaptop_collectors.signals import SIGNALS, split_key
 
 FB = "DCGM_FI_DEV_FB_USED"
@@ -150,3 +153,42 @@ def test_addresses(typed: str, base: str) -> None:
 def test_bad_addresses_are_one_sentence_with_an_example(typed: str) -> None:
     with pytest.raises(BadAddress, match=":9400"):
         exporter_address(typed)
+
+
+@pytest.mark.parametrize("blank", ["NaN", "2147483634", "9223372036854775794"])
+def test_a_field_that_is_printed_without_a_value_is_not_asked_for(blank: str) -> None:
+    def told(*printed: str) -> SourceInfo:
+        text = "".join(f'{name}{{UUID="GPU-1"}} {40 if name == GPU_UTIL else blank}\n' for name in printed)
+        ((key, row),) = rows(ExpositionReader(NAMES).read(text)).items()
+        seen = {name for name, value in row.fields.items() if value is not None}
+        return describe("http://gpu-a:9400", key, row, seen, 10.0, 1.0)
+
+    other = told(GPU_UTIL, GR_ENGINE)
+    assert f"It prints {GR_ENGINE} without a valid value: profiling is not available on this GPU" in other.says
+    assert "Add " not in other.says
+    neither = told(GR_ENGINE, FB)
+    assert "without a valid value: profiling is not available" in neither.unsupported["device.busy"]
+    assert "without a valid value: this GPU, or its driver, does" in neither.unsupported["device.memory_used"]
+    absent = told(GPU_UTIL)
+    assert f"Add {GR_ENGINE} to its counters file" in absent.says
+    assert "without a valid value" not in absent.says + str(absent.unsupported)
+
+
+def test_what_a_body_takes_grows_with_its_devices_only() -> None:
+    def steps(count: int) -> int:
+        samples = [sample(GPU_UTIL, 40, f"GPU-{number}") for number in range(count)]
+        taken = 0
+
+        def count_one(*_: object) -> None:
+            nonlocal taken
+            taken += 1
+
+        before = sys.getprofile()
+        sys.setprofile(count_one)
+        try:
+            rows(samples)
+        finally:
+            sys.setprofile(before)
+        return taken
+
+    assert steps(400) < 2.2 * steps(200)

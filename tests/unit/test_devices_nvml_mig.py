@@ -149,6 +149,28 @@ def test_an_older_gpus_slices_tell_the_way_to_their_utilisation(monkeypatch: pyt
     assert world.binding.now - marks[-1] <= 0.25e9
 
 
+def test_a_slices_window_is_measured_once_two_samples_have_given_a_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, Gpu("GPU-0", mig=1, slices={1: cut(1)}))
+    world.run(3.0)
+    states = [one for one in world.said if isinstance(one, (SourceInfo, Batch)) and one.source == "nvml/MIG-1"]
+    infos = [one for one in states if isinstance(one, SourceInfo)]
+    assert not infos[0].window_measured
+    assert "no two samples" in infos[0].says
+    assert infos[-1].window_measured
+    assert "200 ms (measured)" in infos[-1].says
+    first_mean = next(n for n, one in enumerate(states) if isinstance(one, Batch) and "device.busy" in one.values)
+    assert states.index(next(one for one in infos if one.window_measured)) < first_mean
+
+
+def test_where_a_slice_has_no_gpm_no_signal_is_said_to_be_read_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, Gpu("GPU-0", "NVIDIA A100", gpm=False, mig=1, slices={1: cut(1)}))
+    world.run(3.0)
+    info = world.info("nvml/MIG-1")
+    assert not info.window_measured
+    assert info.unsupported["device.graphics_active"] == info.unsupported["device.busy"]
+    assert "--dcgm" in info.unsupported["device.graphics_active"]
+
+
 def test_mig_switched_on_and_off_under_us(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Gpu("GPU-0", mig=0)
     world = World(monkeypatch, gpu)

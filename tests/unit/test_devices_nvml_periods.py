@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gaptop_collectors.devices.nvml_memo import Memo
@@ -79,22 +80,55 @@ def test_implausible_values_are_ignored(tmp_path: Path, window: Any) -> None:
     assert Periods(tmp_path).get("GPU-a", "1") == Kept(None, 0.0, "down")
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.floats() | st.text(),
-        lambda inner: (
-            st.dictionaries(st.sampled_from(["uuid", "driver", "window", "jitter", "rounding", "x"]), inner)
-            | st.lists(inner)
-        ),
-        max_leaves=8,
-    )
+ANY = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text() | st.integers() | st.integers(10**300, 10**900),
+    lambda inner: (
+        st.dictionaries(st.sampled_from(["uuid", "driver", "window", "jitter", "rounding", "x"]), inner)
+        | st.lists(inner)
+    ),
+    max_leaves=8,
 )
+
+
+@given(st.sampled_from(["uuid", "driver", "window", "jitter", "rounding", "entry", "gpus", "format", "file"]), ANY)
+@example("window", 10**400)
+@example("jitter", -(10**400))
+@example("file", 10**5000)
+def test_whatever_stands_in_any_place_of_the_file_nothing_is_raised(
+    tmp_path_factory: pytest.TempPathFactory, place: str, value: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("state")
+    entry = {"uuid": "GPU-a", "driver": "1", "window": 0.3, "jitter": 0.01, "rounding": "down"}
+    good = {"uuid": "GPU-good", "driver": "1", "window": 0.5}
+    entry = {**entry, place: value} if place in entry else entry
+    body: Any = {"format": FORMAT, "gpus": [value if place == "entry" else entry, good]}
+    body = value if place == "file" else {**body, place: value} if place in body else body
+    (folder / FILE_NAME).write_text(written(body))
+    kept = Periods(folder).get("GPU-a", "1")
+    assert kept.window is None or 0.05 <= kept.window <= 2
+    if place in entry or place == "entry":
+        assert Periods(folder).get("GPU-good", "1") == Kept(0.5)
+    Periods(folder).put("GPU-new", "1", Kept(0.2))
+    assert Periods(folder).get("GPU-new", "1") == Kept(0.2)
+
+
+def written(body: Any) -> str:
+    """As JSON; numbers that Python refuses to write have no limit in a file."""
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        return json.dumps(body)
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
+@given(ANY)
 def test_whatever_stands_in_the_file_a_window_is_plausible_or_none(
     tmp_path_factory: pytest.TempPathFactory, body: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("state")
     entry = {"uuid": "GPU-a", "driver": "1", **(body if isinstance(body, dict) else {"window": body})}
-    (folder / FILE_NAME).write_text(json.dumps({"format": FORMAT, "gpus": [entry, body]}))
+    (folder / FILE_NAME).write_text(written({"format": FORMAT, "gpus": [entry, body]}))
     kept = Periods(folder).get("GPU-a", "1")
     assert kept.window is None or 0.05 <= kept.window <= 2
     assert 0 <= kept.jitter < (kept.window or 1)

@@ -175,6 +175,17 @@ def test_the_grid_finds_the_phase_of_the_changes() -> None:
         assert abs((stamp - 30 + 100) % 200 - 100) < 100
 
 
+@pytest.mark.parametrize("phase_ms", range(0, 200, 7))
+def test_polled_closely_each_window_is_one_observation_of_its_own_value(phase_ms: int) -> None:
+    """A window that ends a little after the grid expects it is not first given with the value of the one before."""
+    values = [(ms, ((ms - phase_ms) // 200 * 7 % 90 + 1, 0)) for ms in range(0, 4000, 30)]
+    seen = polled(values)[2:]
+    steps = [later - earlier for (earlier, _), (later, _) in zip(seen, seen[1:], strict=False)]
+    assert min(steps) > 150
+    percents = [percent for _, percent in seen]
+    assert all(earlier != later for earlier, later in zip(percents, percents[1:], strict=False))
+
+
 def test_a_late_poll_is_one_observation_not_three() -> None:
     seen = polled([(0, (50, 0)), (100, (50, 0)), (900, (60, 0)), (1000, (60, 0))])
     assert [percent for _, percent in seen].count(60) == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gaptop_collectors.commandline import docker_proxy, is_python, recognise, vllm_role
+from gaptop_collectors.commandline import docker_proxy, is_python, recognise, titled
 
 
 def facts(text: str) -> dict[str, Any] | None:
@@ -83,11 +83,19 @@ def test_what_only_mentions_one(text: str) -> None:
         ("VLLM::APIServer_1", "api"),
         ("VLLM::DPCoordinator", "other"),
         ("VLLM::EngineCoreX", None),
+        ("sglang::scheduler", "engine"),
+        ("sglang::scheduler_DP0_TP1_EP1", "engine"),
+        ("sglang::detokenizer", "api"),
+        ("sglang::detokenizer_router", "api"),
+        ("sglang::tokenizer_worker:4711", "api"),
+        ("sglang::router", None),
         ("python", None),
     ],
 )
 def test_renamed_processes(title: str, role: str | None) -> None:
-    assert vllm_role([title]) == role
+    found = titled([title])
+    assert (found[1] if found else None) == role
+    assert found is None or found[0] == ("sglang" if title.startswith("sglang") else "vllm")
     assert is_python([title]) is (role is not None or title == "python")
 
 

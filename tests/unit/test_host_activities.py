@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 import tarfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from gaptop_collectors.host.activities import ActivityFileError, load_activities
 KNOWN = Path(__file__).parents[1] / "data" / "host" / "known_stacks.txt"
 DATA = Path(__file__).parents[1] / "data" / "host" / "vllm_stacks.json"
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "vllm"
+LEAVES = DATA.with_name("recorded_leaves.tsv")
+NAMED = DATA.with_name("named_functions.tsv")
 ACTIVITIES = load_activities()
 
 CORE = "vllm/v1/engine/core.py"
@@ -35,6 +38,56 @@ def known() -> Iterator[tuple[str, str, Stack]]:
 @pytest.mark.parametrize(("name", "activity", "stack"), known())
 def test_a_known_stack_has_its_activity(name: str, activity: str, stack: Stack) -> None:
     assert ACTIVITIES.classify(stack) == activity, name
+
+
+def rows(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("prefix", ["/opt/venv/lib/python3.12/site-packages/", "/sgl-workspace/sglang/python/", ""])
+def test_every_function_that_marks_a_stage_has_its_activity(prefix: str) -> None:
+    wrong = {
+        (file, function): (found, activity)
+        for file, function, activity in rows(NAMED)
+        if (found := ACTIVITIES.classify([("main", "/srv/app.py", 1), (function, prefix + file, 7)])) != activity
+    }
+    assert wrong == {}
+
+
+def test_names_are_qualified_since_python_3_11() -> None:
+    """There it is ``EngineCore.step``, before ``step``."""
+    wrong = {
+        (file, function): found
+        for file, function, activity in rows(NAMED)
+        if (found := ACTIVITIES.classify([(f"Some.<locals>.{function}", file, 7)])) != activity
+    }
+    assert wrong == {}
+    assert ACTIVITIES.classify([("understep", CORE, 7)]) == "other"
+    assert ACTIVITIES.classify([("step.inner", CORE, 7)]) == "other"
+
+
+def expected(table: dict[tuple[str, str], list[list[str]]], frames: Stack) -> str:
+    """What the table says of a stack, by its innermost frame; "" where it does not know it."""
+    function, path, _ = frames[-1]
+    on_stack = {frame[0] for frame in frames}
+    file = re.sub(r"^.*(site-packages/|/?lib/python3\.\d+/)", "", path)
+    for row in table.get((function, file), []):
+        if len(row) == 3 or row[3] in on_stack:
+            return row[0]
+    return ""
+
+
+def check_each(stacks: Iterable[Stack]) -> None:
+    """Every stack gets the activity that the table of recorded frames has for it."""
+    table: dict[tuple[str, str], list[list[str]]] = {}
+    for row in rows(LEAVES):
+        table.setdefault((row[2], row[1]), []).append(row)
+    wrong = {
+        frames[-1]: (found, wanted)
+        for frames in stacks
+        if (found := ACTIVITIES.classify(frames)) != (wanted := expected(table, frames))
+    }
+    assert wrong == {}
 
 
 def test_an_empty_stack_is_other() -> None:
@@ -69,6 +122,7 @@ def test_the_excerpt_of_a_real_vllm_is_understood() -> None:
         samples[recording, frames] += milliseconds
         shares[recording, role, thread, ACTIVITIES.classify(frames)] += milliseconds
     check(samples)
+    check_each(frames for _, frames in samples)
     frozen = {key[3]: spent for key, spent in shares.items() if key[:3] == ("jit_stall", "worker", "MainThread")}
     assert max(frozen, key=lambda activity: frozen[activity]) == "compile"
     engine = {key[3]: spent for key, spent in shares.items() if key[:3] == ("kv", "engine", "MainThread")}
@@ -98,7 +152,9 @@ def test_whole_recordings_of_a_real_vllm_are_understood() -> None:
                     continue
                 for frames, weight in found:
                     samples[name, frames] += weight
-    check(Counter({key: weight for key, weight in samples.items() if key[1]}))
+    known = Counter({key: weight for key, weight in samples.items() if key[1]})
+    check(known)
+    check_each(frames for _, frames in known)
 
 
 def of_trace(events: list[Any]) -> Iterator[tuple[Stack, int]]:
@@ -143,6 +199,12 @@ def test_rules_of_ones_own_come_first(tmp_path: Path) -> None:
         ('[[rule]]\nactivity = "dreaming"\nframes = ["a.py: b"]', "dreaming"),
         ('[[rule]]\nactivity = "idle"\n', "frames"),
         ('[[rule]]\nactivity = "idle"\nframes = ["a.py"]', "FILE: NAME"),
+        ('[[rule]]\nactivity = "idle"\nframes = ["a.py: b |"]', "FILE: NAME"),
+        ('[[rule]]\nactivity = ["idle"]\nframes = ["a.py: b"]', "idle"),
+        ('[sets]\nx = 3\n[[rule]]\nactivity = "idle"\nframes = ["@x"]', "line 3: @x"),
+        ('[[rule]]\nactivity = "idle"\nframes = ["a.py: b"]\n\n[[rule]]\nframes = []', "line 5"),
+        ('rule = [{activity = "idle", frames = 3}]', "rule 1"),
+        ('[[rules]]\nactivity = "idle"\nframes = ["a.py: b"]', "something else"),
         ('[[rule]]\nactivity = "idle"\nframes = ["@nothing"]', "@nothing"),
         ('[[rule]]\nactivity = "idle"\nframes = ["a.py: b"]\nwhen = "now"', "when"),
         ('[[rule]]\nactivity = "idle"\nframes = ["a.py: b"]\nunder = ["c.py: d"]\nanywhere = true', "anywhere"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +15,7 @@ from pathlib import Path
 import pytest
 
 from gaptop_collectors.collector import Batch, CollectorError, Message, Note, SourceInfo
-from gaptop_collectors.host.cgroup import Cgroup
-from gaptop_collectors.host.cgroup_files import places, throttled_seconds
-from gaptop_collectors.host.process import ServerProcesses, is_compiler
+from gaptop_collectors.host.process import ServerProcesses
 from gaptop_collectors.host.process_files import read_usage
 from gaptop_collectors.host.tcp_table import TcpTable
 from gaptop_collectors.target import Role, ServerProcess
@@ -58,35 +58,6 @@ def values(messages: list[Message]) -> dict[str, float | None]:
 
 def notes(messages: list[Message]) -> list[tuple[str, object]]:
     return [(m.what, m.data["pid"]) for m in messages if isinstance(m, Note)]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["nvcc", "ptxas", "ptxas-blackwell", "cicc", "cc1plus", "cc1", "g++", "g++-12", "x86_64-linux-gnu-g++-12", "gcc",
-     "clang-17", "clang++", "ninja", "ld", "ld.lld", "/usr/bin/c++", "triton-compile"],
-)  # fmt: skip
-def test_compilers_are_known_by_name(name: str) -> None:
-    assert is_compiler(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "python3",
-        "VLLM::Worker",
-        "ldconfig",
-        "accelerate",
-        "cat",
-        "sh",
-        "bash",
-        "gdb",
-        "tritonserver",
-        "triton_python_backend_stub",
-        "triton-server",
-    ],
-)
-def test_other_programs_are_no_compilers(name: str) -> None:
-    assert not is_compiler(name)
 
 
 def test_the_counters_are_the_process_s_own(listener: socket.socket) -> None:
@@ -193,75 +164,61 @@ def test_a_pid_that_is_used_again_is_not_read_as_the_old_process() -> None:
         collector.sample()
 
 
-def proc_with(folder: Path, cgroup: str, mounts: str) -> Path:
-    proc = folder / "proc"
-    (proc / "self").mkdir(parents=True)
-    (proc / "7").mkdir()
-    (proc / "7/cgroup").write_text(cgroup)
-    (proc / "self/mountinfo").write_text(mounts.replace("ROOT", str(folder)))
-    (proc / "stat").write_text("cpu  100 0 50 800 40 5 5 0 0 0\ncpu0 1 2 3\n")
-    return proc
+def test_connections_that_the_server_does_not_look_at_are_told(listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    table = TcpTable(port)
+    here = os.getpid()
+
+    def client(said: bytes) -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", port))
+        made.sendall(said)
+        return made
+
+    # These are our own, which are left out: as somebody else's they must be another process's.
+    script = (
+        "import socket, sys; made = [socket.create_connection(('127.0.0.1', int(sys.argv[1]))) for _ in range(3)];"
+        "made[0].sendall(b'GET'); made[1].sendall(b'GET'); print('there', flush=True); sys.stdin.read()"
+    )
+    with (
+        client(b"GET"),
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as other,
+    ):
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"there\n"
+        waiting = table.count(here)
+        accepted = [listener.accept()[0] for _ in range(4)]
+        taken = table.count(here)
+        for server in accepted:
+            server.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                server.recv(100)
+        read = table.count(here)
+        for server in accepted:
+            server.close()
+        assert other.stdin is not None
+        other.stdin.close()
+    assert (waiting.others, waiting.unaccepted, waiting.unread) == (3, 3, 0)
+    assert (taken.others, taken.unaccepted, taken.unread) == (3, 0, 2)
+    assert (read.others, read.unaccepted, read.unread) == (3, 0, 0)
 
 
-V2 = "30 24 0:26 / ROOT/cg rw - cgroup2 cgroup2 rw\n"
-V1 = "32 31 0:29 / ROOT/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 31 0:30 / ROOT/mem rw - cgroup cgroup rw,memory\n"
-
-
-def test_throttling_of_version_2_counts_the_parents_too(tmp_path: Path) -> None:
-    proc = proc_with(tmp_path, "0::/pod/box\n", V2)
-    (tmp_path / "cg/pod/box").mkdir(parents=True)
-    (tmp_path / "cg/cpu.stat").write_text("usage_usec 9\n")
-    (tmp_path / "cg/pod/cpu.stat").write_text("usage_usec 9\nnr_throttled 3\nthrottled_usec 1500000\n")
-    (tmp_path / "cg/pod/box/cpu.stat").write_text("usage_usec 9\nthrottled_usec 250000\n")
-    found = places(7, proc)
-    assert [place.version for place in found] == [2]
-    assert throttled_seconds(found[0]) == pytest.approx(1.75)
-
-
-def test_throttling_of_version_1_is_in_nanoseconds(tmp_path: Path) -> None:
-    proc = proc_with(tmp_path, "4:memory:/box\n3:cpuacct,cpu:/box\n0::/\n", V1)
-    (tmp_path / "cpu/box").mkdir(parents=True)
-    (tmp_path / "cpu/box/cpu.stat").write_text("nr_periods 4\nnr_throttled 2\nthrottled_time 2500000000\n")
-    found = places(7, proc)
-    assert [place.version for place in found] == [1]
-    assert throttled_seconds(found[0]) == pytest.approx(2.5)
-
-
-def test_a_path_that_leads_out_of_the_container_stays_inside(tmp_path: Path) -> None:
-    proc = proc_with(tmp_path, "0::/../../other\n", V2)
-    (tmp_path / "cg").mkdir()
-    (tmp_path / "cg/cpu.stat").write_text("throttled_usec 7000000\n")
-    assert throttled_seconds(places(7, proc)[0]) == pytest.approx(7.0)
-
-
-def test_no_quota_is_said_and_not_zero(tmp_path: Path) -> None:
-    proc = proc_with(tmp_path, "0::/\n", V2)
-    (tmp_path / "cg").mkdir()
-    (tmp_path / "cg/cpu.stat").write_text("usage_usec 9\n")
-    collector = Cgroup(Tree(ServerProcess(7, "server", "x", False, 1)), "http://127.0.0.1:8000", proc=proc)
+def test_children_that_have_ended_leave_their_time(listener: socket.socket) -> None:
+    collector = ServerProcesses(Tree(described(os.getpid())), f"http://127.0.0.1:{listener.getsockname()[1]}")
     collector.open()
-    messages = list(collector.sample())
-    infos = {m.source: m for m in messages if isinstance(m, SourceInfo)}
-    assert "no CPU quota" in infos["cgroup/http://127.0.0.1:8000"].unsupported["host.throttled"]
-    assert "CONFIG_PSI" in infos["host"].unsupported["host.pressure"]
-    assert "host.throttled" not in values(messages)
+    key = f"host.children_seconds{{pid={os.getpid()}}}"
+    before = values(list(collector.sample()))[key]
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True, timeout=60)
+    after = values(list(collector.sample()))[key]
+    assert before is not None
+    assert after is not None
+    assert after - before >= 0.28
 
 
-def test_the_host_s_share_and_pressure(tmp_path: Path) -> None:
-    proc = proc_with(tmp_path, "0::/\n", V2)
-    (proc / "pressure").mkdir()
-    (proc / "pressure/cpu").write_text("some avg10=1.00 avg60=0.5 avg300=0.1 total=2500000\nfull avg10=0 total=0\n")
-    collector = Cgroup(Tree(), proc=proc)
+def test_threads_and_allowed_cores_are_the_process_s_own(listener: socket.socket) -> None:
+    collector = ServerProcesses(Tree(described(os.getpid())), f"http://127.0.0.1:{listener.getsockname()[1]}")
     collector.open()
-    assert "host.busy" not in values(list(collector.sample())), "a share needs two readings some time apart"
-    (proc / "stat").write_text("cpu  160 0 70 900 40 5 5 20 0 0\n")
     found = values(list(collector.sample()))
-    assert found["host.busy"] == pytest.approx(80 / 200)
-    assert found["host.pressure{resource=cpu}"] == pytest.approx(2.5)
-
-
-def test_of_several_servers_only_one_speaks_for_the_host(tmp_path: Path) -> None:
-    proc = proc_with(tmp_path, "0::/\n", V2)
-    collector = Cgroup(Tree(), "http://127.0.0.1:8001", host=False, proc=proc)
-    collector.open()
-    assert {m.source for m in collector.sample() if isinstance(m, SourceInfo)} == {"cgroup/http://127.0.0.1:8001"}
+    assert found[f"host.threads{{pid={os.getpid()}}}"] == len(os.listdir("/proc/self/task"))
+    assert found[f"host.allowed_cores{{pid={os.getpid()}}}"] == len(os.sched_getaffinity(0))

@@ -3,96 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
 from typing import cast
 
 import pytest
 
-from gaptop_collectors.collector import Delivered, Frame, Hole, Message, SourceInfo, Stacks, StackSpan
-from gaptop_collectors.host.pyspy_recorder import Recorder
-from gaptop_collectors.host.pyspy_roller import SECOND, Roller
-from gaptop_collectors.host.pyspy_trace import BadTrace, StackTable, Trace
-from gaptop_collectors.target import ServerProcess
-
-PROCESS = ServerProcess(4242, "engine", "VLLM::EngineCore", True, 1)
-MS = 1_000_000
-
-
-class FakeRecorder:
-    """Lives as the test says: ``live`` after so long, writes at once when asked."""
-
-    def __init__(self, clock: Callable[[], int], rate: int) -> None:
-        self._clock = clock
-        self.started_ns = clock()
-        self.rate = rate
-        self.live_ns: int | None = None
-        self.asked_ns: int | None = None
-        self.code: int | None = None
-        self.cpu_seconds = 0.1
-        self.start_seconds = 0.02
-        self.output = ""
-        self.behind = False
-        self.error_share = 0.0
-        self.covered: tuple[int, int] | None = None
-        self.bad = False
-        self.killed = False
-
-    def go_live(self, now: int) -> None:
-        self.live_ns = now
-
-    def write(self, until: int, start: int | None = None) -> None:
-        assert self.live_ns is not None
-        self.covered, self.code = (start or self.live_ns, until), 0
-
-    def fail(self, output: str) -> None:
-        self.output, self.code = output, 1
-
-    def poll(self) -> bool:
-        return self.code is not None
-
-    def stop(self) -> None:
-        self.asked_ns = self.asked_ns or self._clock()
-
-    def kill(self) -> None:
-        self.killed, self.code = True, -9
-
-    def trace(
-        self, table: StackTable, delay_ns: int, not_before_ns: int | None, join_ns: int, alive: Collection[int] | None
-    ) -> tuple[Trace, int] | None:
-        if self.bad:
-            raise BadTrace("py-spy's output is not JSON (x)")
-        if self.covered is None:
-            return None
-        start = max(self.covered[0], not_before_ns or 0)
-        span = StackSpan(4242, start, self.covered[1], (Frame("step", "core.py", 1),))
-        return Trace((start, self.covered[1]), [span], {4242: "MainThread"}), 300_000
-
-
-class World:
-    """A roller on a clock of its own."""
-
-    def __init__(self, rate: int = 50) -> None:
-        self.now = time.monotonic_ns()
-        self.recorders: list[FakeRecorder] = []
-        self.out: list[Message] = []
-        self.roller = Roller(PROCESS, self.start, StackTable())
-        self.now = self.roller.until
-        self.roller.rate = rate
-
-    def start(self, pid: int, rate: int) -> Recorder:
-        assert pid == PROCESS.pid
-        self.recorders.append(FakeRecorder(lambda: self.now, rate))
-        return cast(Recorder, self.recorders[-1])
-
-    def go(self, seconds: float) -> None:
-        """Step on in turns of 50 ms."""
-        until = self.now + round(seconds * SECOND)
-        while self.now < until:
-            self.now += 50 * MS
-            self.out += self.roller.step(self.now)
-
-    def of(self, kind: type[Message]) -> list[Message]:
-        return [message for message in self.out if isinstance(message, kind)]
+from gaptop_collectors.collector import Delivered, Hole, SourceInfo, Stacks
+from tests.unit.pyspy_world import MS, World, live_for
 
 
 @pytest.fixture
@@ -100,14 +16,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(time, "monotonic_ns", lambda: made.now)
     return made
-
-
-def live_for(world: World, seconds: float) -> FakeRecorder:
-    world.go(0.1)
-    recorder = world.recorders[-1]
-    recorder.go_live(world.now)
-    world.go(seconds)
-    return recorder
 
 
 def test_the_next_recorder_samples_before_the_last_is_asked(world: World) -> None:
@@ -153,9 +61,9 @@ def test_a_recorder_that_never_writes_is_killed_and_leaves_a_hole(world: World) 
     second.go_live(world.now)
     world.go(0.2)
     assert first.asked_ns is not None
-    world.go(3.2)
+    world.go(3.4)
     assert first.killed
-    world.go(1.0)
+    world.go(0.8)
     third = world.recorders[2]
     third.go_live(world.now)
     world.go(0.2)
@@ -252,3 +160,14 @@ def test_a_process_without_a_rate_is_left_out_and_said_to_be(world: World) -> No
     info = cast(list[SourceInfo], world.of(SourceInfo))[-1]
     assert info.paused
     assert "4% of a core" in info.says
+
+
+def test_a_slow_recorder_has_the_time_to_reach_its_next_tick() -> None:
+    world = World(rate=1)
+    first = live_for(world, 4.2)
+    world.recorders[1].go_live(world.now)
+    world.go(7.0)
+    assert first.asked_ns is not None
+    assert not first.killed
+    world.go(6.0)
+    assert first.killed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gaptop_collectors.collector import StackSpan
-from gaptop_collectors.host import pyspy_trace
+from gaptop_collectors.host import pyspy_recorder, pyspy_trace
 from gaptop_collectors.host.pyspy_trace import BadTrace, StackTable
 
 MS = 1_000_000
@@ -144,21 +144,39 @@ def test_the_log_brackets_time_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written_ms", "expected_ms", "error_ms"),
+    ("written_ms", "asked_ms", "expected_ms", "error_ms"),
     [
-        (310.6, 10.6, 0.5),  # inside the bracket: taken as it is
-        (395.0, 11.1, 0.6),  # we were late to read: held at the bracket
-        (300.0, 10.5, 0.6),
+        (310.6, None, 10.6, 0.1),  # inside the bracket: it cannot be later, since the last event came before it
+        (395.0, None, 11.1, 0.6),  # we were late to read: held at the bracket
+        (395.0, 310.9, 11.1, 0.2),  # but the last event came after we asked for the end
+        (395.0, 290.0, 11.1, 0.6),  # asked long before: tells nothing new
+        (300.0, None, 10.5, 0.6),  # cannot be
     ],
 )
-def test_time_zero_stays_inside_the_bracket(written_ms: float, expected_ms: float, error_ms: float) -> None:
+def test_time_zero_stays_inside_what_is_sure(
+    written_ms: float, asked_ms: float | None, expected_ms: float, error_ms: float
+) -> None:
     log = (round(10.5 * MS), round(11.1 * MS))
-    origin = pyspy_trace.find_origin(300_000, round(written_ms * MS), 9 * MS, 30 * MS, log)
+    asked = None if asked_ms is None else round(asked_ms * MS)
+    origin = pyspy_trace.find_origin(300_000, asked, round(written_ms * MS), 9 * MS, 30 * MS, log)
     assert origin.at_ns == round(expected_ms * MS)
     assert origin.error_ns == round(error_ms * MS)
 
 
 def test_a_log_that_contradicts_what_we_saw_is_not_believed() -> None:
-    origin = pyspy_trace.find_origin(300_000, 320 * MS, 9 * MS, 30 * MS, (900 * MS, 901 * MS))
+    origin = pyspy_trace.find_origin(300_000, None, 320 * MS, 9 * MS, 30 * MS, (900 * MS, 901 * MS))
     assert origin.at_ns == 20 * MS
     assert origin.error_ns == 11 * MS
+
+
+def test_the_offset_of_the_clocks_is_right_although_we_were_kept_off_our_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0]
+    pauses = iter([0, 13 * MS, 0, 0, 13 * MS, 0, 2 * MS, 0, 0, 0, 0, 0, 5 * MS, 5 * MS, 0])
+
+    def monotonic() -> int:
+        now[0] += next(pauses)
+        return now[0]
+
+    monkeypatch.setattr("time.monotonic_ns", monotonic)
+    monkeypatch.setattr("time.time_ns", lambda: monotonic() + WALL)
+    assert pyspy_recorder._wall_offset() == WALL

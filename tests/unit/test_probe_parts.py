@@ -37,7 +37,7 @@ def test_back_off_grows_to_a_minute_and_starts_anew() -> None:
 
 
 def test_a_collector_over_its_budget_is_read_less_often_and_again_when_it_fits() -> None:
-    budget = Budget(0.02)
+    budget = Budget(lambda: 0.02)
     now, stretches = 0.0, []
     per_sample = 0.01  # at 4 a second: 4 % of a core
     for _ in range(60):
@@ -59,7 +59,7 @@ def test_a_collector_over_its_budget_is_read_less_often_and_again_when_it_fits()
 
 
 def test_the_cost_is_not_known_before_it_was_measured() -> None:
-    budget = Budget(0.02)
+    budget = Budget(lambda: 0.02)
     budget.spend(0.5, 1.0, 0.25)
     assert budget.cost is None
 

@@ -32,6 +32,7 @@ VALLEY_KEYS = {
         "unseen",
         "advice",
         "chain",
+        "stacks",
     ),
 }
 
@@ -89,6 +90,31 @@ def test_report_has_the_promised_keys_and_no_zero_for_missing() -> None:
         assert valley["segments"][0]["start_s"] == valley["start_s"]
     assert {"source", "state", "coverage_ratio", "period_seconds", "age_seconds", "says"} <= set(made["health"][0])
     json.dumps(made, allow_nan=False)
+
+
+def test_a_final_valley_has_the_heaviest_paths_of_the_critical_thread_only() -> None:
+    timeline, assessment = analysed_day()
+    for valley in report.build(timeline, assessment, window=None)["valleys"]:
+        (thread,) = valley["stacks"]
+        assert (thread["process"], thread["pid"], thread["role"], thread["tid"]) == ("engine", ENGINE, "engine", ENGINE)
+        assert thread["seen_s"] + thread["unseen_s"] == pytest.approx(valley["end_s"] - valley["start_s"], abs=2e-3)
+        assert thread["paths"][0]["frames"][0] == {"function": "main", "file": "m.py", "line": 1}
+    told = [(path["activity"], path["frames"][-1]["function"]) for path in thread["paths"]]
+    assert told[0] == ("gc", "gc")
+    assert thread["paths"][0]["share_ratio"] > 0.9
+    assert len(told) <= 5
+
+
+def test_stacks_are_told_only_where_they_were_seen_and_once_nothing_changes_them() -> None:
+    unseen = Stream(20).device(stairs((0, 1.0), (10, 0), (12, 1.0)))
+    timeline, assessment = analyse(unseen.lines())
+    assert [item["stacks"] for item in report.build(timeline, assessment, window=None)["valleys"]] == [[]]
+    timeline = Timeline(classify)
+    analyst = Analyst(timeline)
+    for line in LINES:
+        timeline.apply(line)
+        for valley in (analyst.apply(line) or Assessment(0.0)).valleys:
+            assert bool(valley.stacks) is valley.final
 
 
 def test_ledger_adds_up_to_the_time_that_was_measured() -> None:

@@ -7,6 +7,7 @@ import pytest
 from gaptop.valleys import report, report_text
 
 from .test_report_build import analysed_day
+from .valley_server import server
 from .valley_streams import Stream, analyse, stairs, total
 
 
@@ -39,6 +40,28 @@ def test_lines_fit_the_width(width: int) -> None:
     assert max(len(line) for line in text_of_day(width=width).splitlines()) <= width
 
 
+def test_a_valley_says_in_one_line_where_the_thread_was_that_the_device_waited_for() -> None:
+    lines = text_of_day().splitlines()
+    (told,) = (line for line in lines if line.startswith("  stacks     ") and "gc in" in line)
+    assert told == "  stacks     engine engine: 100% gc in a.py:2"
+    assert len([line for line in lines if line.startswith("  stacks     engine")]) == 3
+
+
+@pytest.mark.parametrize(("width", "paths"), [(60, 1), (80, 1), (120, 3)])
+def test_the_stacks_are_one_line_of_whole_places(width: int, paths: int) -> None:
+    timeline, assessment = analysed_day()
+    made = report.build(timeline, assessment, window=None)
+    where = [{"function": "step", "file": f"/srv/site-packages/vllm/file{n}.py", "line": n} for n in range(3)]
+    for valley in made["valleys"]:
+        paths_told = [{"share_ratio": 0.3, "activity": "gc", "frames": [frame]} for frame in where]
+        valley["stacks"] = [{"role": "engine", "thread": "MainThread", "paths": paths_told}]
+    text = report_text.render(made, ascii=False, width=width)
+    told = [line for line in text.splitlines() if "engine MainThread" in line]
+    assert len(told) == 3
+    assert {line.count("30% step in vllm/file") for line in told} == {paths}
+    assert max(map(len, told)) <= width
+
+
 def test_ascii_has_nothing_else() -> None:
     assert text_of_day(ascii=True).isascii()
     assert "±" in text_of_day()
@@ -61,3 +84,30 @@ def test_what_is_missing_stands_with_its_remedy() -> None:
     text = text_of(Stream(3).health(1.0, "host.threads_pyspy", "refused", says))
     assert "refused" in text
     assert "ptrace_scope" in text
+
+
+def test_idle_time_of_several_devices_is_said_to_be_added_up() -> None:
+    gap = stairs((0, 1.0), (12, 0.0), (12.4, 1.0))
+    stream = Stream(20).metrics(server())
+    for index in range(8):
+        stream.device(gap, source=f"nvml/GPU-{index}")
+    told = " ".join(text_of(stream).split())
+    assert "idle 3.20 ±" in told
+    assert "device-seconds over 8 devices" in told
+    assert "device-seconds" not in text_of(Stream(20).device(gap))
+
+
+@pytest.mark.parametrize("stated", [{"window": 1e300}, {"window": 1e9}, {"error": 1e12}, {"error": 1e300}])
+def test_what_no_device_has_is_not_printed_in_digits(stated: dict[str, float]) -> None:
+    text = text_of(Stream(20).device(stairs((0, 1.0), (12, 0.0), (12.4, 1.0)), info=stated))
+    assert "over an hour" in text
+    assert "00000000" not in text
+
+
+def test_a_name_of_any_length_takes_one_line() -> None:
+    long = {"name": "N" * 20_000}
+    stream = Stream(20).device(stairs((0, 1.0)), entity=long)
+    text = text_of(stream)
+    assert max(len(line) for line in text.splitlines()) < 140
+    assert "N" * 79 + "…" in text
+    assert "N" * 80 not in text

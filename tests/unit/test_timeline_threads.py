@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaptop.recording.lines import Frames, Hole, Line, Source, Spans, Tick
+from gaptop.recording.lines import Frames, Hole, Line, Source, Spans, Tick, decode, encode
+from gaptop.timeline.source import SourceState
 from gaptop.timeline.stacks import Stacks
+from gaptop.timeline.threads import Thread
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import Span, ThreadId
 from gaptop_collectors.signals import ACTIVITIES
@@ -42,17 +44,26 @@ def spans(*rows: tuple[float, float, int], covered: tuple[float, float] = (0.0, 
     return Spans("threads/7", covered, [tid] * len(rows), starts, ends, stacks)  # type: ignore[arg-type]
 
 
-def test_neighbours_of_one_activity_are_one_span_of_the_stack_that_took_longest() -> None:
+def test_stacks_of_one_activity_are_kept_apart() -> None:
+    """Where only the longest of them was kept, up to 36 % of a recorded vLLM thread's time had the wrong leaf."""
     made = timeline()
     made.apply(spans((1.0, 1.02, 10), (1.02, 1.08, 11), (1.08, 1.1, 12), (1.2, 1.3, 12)))
     assert made.spans(THREAD, 0.0, 9.0) == (
-        Span(1.0, 1.08, "launch", 11),
+        Span(1.0, 1.02, "launch", 10),
+        Span(1.02, 1.08, "launch", 11),
         Span(1.08, 1.1, "idle", 12),
         Span(1.2, 1.3, "idle", 12),
     )
     assert made.frames(11) == (("run", "a.py", 1), ("launch", "b.py", 3))
     assert made.threads() == made.threads("threads/7") == (THREAD,)
     assert made.threads("other") == ()
+
+
+def test_neighbours_of_one_stack_are_one_state() -> None:
+    made = timeline()
+    made.apply(spans((1.0, 2.0, 10), (2.0, 3.0, 10), covered=(0.0, 3.0)))
+    made.apply(spans((3.0, 4.0, 10), (4.0, 5.0, 11), covered=(3.0, 5.0)))
+    assert made.spans(THREAD, 0.0, 9.0) == (Span(1.0, 4.0, "launch", 10), Span(4.0, 5.0, "launch", 11))
 
 
 def test_spans_of_one_line_may_come_in_any_order() -> None:
@@ -68,10 +79,43 @@ def test_what_was_seen_already_is_ignored() -> None:
     assert made.spans(THREAD, 0.0, 9.0) == (Span(1.0, 2.0, "launch", 10), Span(2.0, 2.5, "idle", 12))
 
 
-def test_a_long_state_of_one_activity_keeps_its_stacks_apart() -> None:
+def test_a_stack_that_stays_takes_one_piece_whatever_the_number_of_windows() -> None:
+    thread = Thread(SourceState(Source(0.0, "threads/7", "x", "process", {}, (), 4.0), 0), Stacks(None))
+    for window in range(900):
+        thread.see(window * 4_000_000, (window + 1) * 4_000_000, 3)
+    assert thread.ready().count == 1
+
+
+@pytest.mark.parametrize("before", range(62, 67))
+def test_a_state_is_whole_where_groups_of_pieces_meet(before: int) -> None:
     made = timeline()
-    made.apply(spans((1.0, 2.0, 10), (2.0, 3.0, 11), (3.0, 4.0, 11)))
-    assert made.spans(THREAD, 0.0, 9.0) == (Span(1.0, 2.0, "launch", 10), Span(2.0, 4.0, "launch", 11))
+    made.apply(spans(*((i / 10, (i + 1) / 10, (10, 11)[i % 2]) for i in range(before)), (before / 10, 10.0, 12)))
+    made.apply(spans((10.0, 11.0, 12)))
+    found = made.spans(THREAD, 0.0, 99.0)
+    assert len(found) == before + 1
+    assert found[-1] == Span(before / 10, 11.0, "idle", 12)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_states_do_not_depend_on_who_asked_when(asked: bool) -> None:
+    """Also where a hole comes late."""
+    made = timeline()
+    stacks = [10, 12, 11, 12] * 40
+    rows = [(i / 10, (i + 1) / 10, stack) for i, stack in enumerate(stacks)]
+    made.apply(spans(*rows[:100]))
+    made.apply(Hole("threads/7", 3.0, 3.5, "late"))
+    if asked:
+        made.spans(THREAD, 0.0, 99.0)
+    made.apply(spans(*rows[100:]))
+    made.apply(spans((16.0, 16.5, 12), (16.5, 17.0, 12)))
+    if asked:
+        made.spans(THREAD, 0.0, 99.0)
+    made.apply(spans((17.0, 18.0, 12)))
+    found = made.spans(THREAD, 0.0, 99.0)
+    assert len(found) == len(rows) - 5
+    assert found[-1] == Span(15.9, 18.0, "idle", 12)
+    assert [span.stack for span in found[28:32]] == [10, 12, 12, 10]
+    assert sum(span.end - span.start for span in found) == pytest.approx(17.5)
 
 
 def test_shares_count_only_what_was_covered() -> None:
@@ -118,6 +162,16 @@ def test_without_rules_and_without_frames_it_is_other() -> None:
     made.apply(spans((1.0, 2.0, 10), (3.0, 4.0, 999)))
     assert [(span.activity, span.stack) for span in made.spans(THREAD, 0.0, 9.0)] == [("other", 10), ("other", -1)]
     assert made.frames(999) == made.frames(-1) == ()
+
+
+def test_a_later_map_rereads_the_frames() -> None:
+    made = Timeline(lambda frames: "tokenize" if frames[-1][0] == "strange" else "other")
+    made.apply(Source(0.0, "threads/7", "host.threads_pyspy", "process", {}, (), 0.02))
+    for line in (Frames("threads/7", STACKS), spans((1.0, 2.0, 13), (2.0, 4.0, 10))):
+        again = decode(encode(line))
+        assert again is not None
+        made.apply(again)
+    assert made.shares(THREAD, 0.0, 9.0) == {"tokenize": 1.0, "other": 2.0}
 
 
 def test_forgotten_stacks_make_room() -> None:

@@ -17,7 +17,7 @@ from gaptop.tui.panels import chain, detail, header, ledger, sources
 from gaptop.tui.scene import Scene, explained
 from gaptop.tui.seen import resolution
 from gaptop.tui.view import usual_view
-from gaptop.valleys.model import Assessment
+from gaptop.valleys.model import Assessment, HotPath, ThreadStacks
 from tests.screenshots.canned import DEVICE, METRICS, classify, stream
 from tests.screenshots.judged import assess
 
@@ -152,6 +152,24 @@ def test_the_detail_keeps_cause_confidence_remedy_in_few_lines() -> None:
     assert lines[3].startswith("   against ")
     assert lines[4].startswith("   try ")
     assert all(width_of([(line, palette.PLAIN)]) <= 80 for line in lines)
+
+
+def test_the_detail_shows_where_the_critical_thread_was() -> None:
+    scene = scene_at(chosen="v2")
+    assert scene.valley is not None
+    paths = tuple(
+        HotPath((("run", "a.py", 1), (f"f{n}[b]", f"/srv/vllm/core/b{n}.py", n)), "gc", share)
+        for n, share in enumerate((0.62, 0.2, 0.1, 0.004))
+    )
+    stacks = (ThreadStacks("EngineCore", 7, "engine", "Main\x1b[2J", 7, 1.0, 0.0, paths),)
+    shown = replace(scene, valley=replace(scene.valley, stacks=stacks))
+    lines = [plain(line) for line in detail.detail_lines(shown, 160, 12)]
+    (told,) = (line for line in lines if line.startswith("   stacks"))
+    assert told == (
+        "   stacks    engine Main\u241b[2J: 62 % f0[b] in core/b0.py · 20 % f1[b] in core/b1.py:1 · "
+        "10 % f2[b] in core/b2.py:2"
+    )
+    assert not [line for line in map(plain, detail.detail_lines(scene, 160, 12)) if "stacks" in line]
 
 
 def test_what_a_valley_cost_is_said_and_no_demand_is_no_loss() -> None:

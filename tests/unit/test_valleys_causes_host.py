@@ -18,6 +18,7 @@ def test_critical_thread_in_host_work_is_host_starvation(activity: str, detail: 
     stream = Stream(END).device(quiet_between(1.0))
     stream.metrics(server(**stopped_progress()))
     stream.stacks(API, "api", lambda t: "idle").stacks(ENGINE, "engine", engine(activity))
+    stream.states(ENGINE, "engine", stairs((0, 0.3), (LOW, 1.0), (BACK, 0.3)))
     valley = only(valleys_of(stream), kind="utilisation")
     assert (valley.verdict.cause, valley.verdict.detail) == ("host_starvation", detail)
     assert valley.verdict.confidence == "high"

@@ -50,6 +50,7 @@ def test_an_engine_that_waits_for_a_worker_nobody_saw_proves_nothing() -> None:
 
 def test_a_rank_that_comes_late_to_a_collective_is_the_cause_and_not_the_others_wait() -> None:
     stream = held("worker_wait").stacks(WORKER, "worker", engine("gc")).stacks(301, "worker", engine("collective"))
+    stream.states(WORKER, "worker", stairs((0, 1.0)))
     said = verdict(stream)
     assert (said.cause, said.detail, said.confidence) == ("host_starvation", "GC", "high")
 
@@ -183,7 +184,8 @@ def test_full_slots_leave_the_queue_unseen() -> None:
     ("activity", "cause"), [("idle", "compiling"), ("compile", "compiling"), ("schedule", "host_starvation")]
 )
 def test_a_compiler_beside_threads_that_do_not_compile_is_only_possible(activity: str, cause: str) -> None:
-    said = verdict(held(activity).host({"host.compilers": stairs((0, 0), (LOW - 1, 1))}))
+    stream = held(activity).states(ENGINE, "engine", stairs((0, 1.0)))
+    said = verdict(stream.host({"host.compilers": stairs((0, 0), (LOW - 1, 1))}))
     assert said.cause == cause
     assert said.confidence == ("low" if activity == "idle" else "high")
 

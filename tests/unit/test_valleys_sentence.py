@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gaptop.recording.lines import Line, Tick
+import pytest
+
+from gaptop.recording.lines import Line, Source, Tick
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys.analyst import Analyst
 
@@ -69,3 +71,21 @@ def test_a_server_that_no_longer_answers_comes_first() -> None:
     assert analyst.assessment.sentence.endswith("Nothing listens at this address any more.")
     # A recording that ends so still tells of its valleys.
     assert "valley" in analyst.finish().sentence
+
+
+def test_a_device_of_which_little_is_seen_has_worked_where_it_was_busy() -> None:
+    # An exporter that shows one window of 0.2 s in many: 0.4 s seen in all.
+    stream = Stream(10).device(stairs((0, 0.97), (0.5, None)))
+    assert said(stream) == "no valley yet: device busy 97% over 10 s"
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "the device tells"), (3, "the 3 devices tell")])
+def test_devices_without_utilisation_are_not_said_to_be_unseen(count: int, words: str) -> None:
+    stream = Stream(10).metrics(server())
+    for index in range(count):
+        entity = {"uuid": f"MIG-{index}", "name": "A100", "kind2": "gpu", "index": index, "pids": None}
+        stated = {"device.busy": "GPM begins with Hopper"}
+        lane = f"nvml/MIG-{index}"
+        stream.add(0.0, Source(0.0, lane, "devices.nvml", "device", entity, ["device.power"], 0.25, unsupported=stated))
+    sentence = said(stream)
+    assert sentence == f"no valley yet: {words} no utilisation (N/A), 800 decode tokens a second"

@@ -61,6 +61,38 @@ def test_a_device_that_reads_idle_while_tokens_come_is_an_artefact_and_never_no_
     assert ("CUDA_VISIBLE_DEVICES" in verdict.advice) == (detail == "device mapping")
 
 
+@pytest.mark.parametrize("length", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("phase", [0.0, 0.07, 0.15, 0.23, 0.31, 0.39, 0.47])
+def test_a_short_gap_with_steady_tokens_is_real_whatever_its_phase_to_the_readings(length: float, phase: float) -> None:
+    # Cards whose power is read four times a second: by phase it read 290, 100 or anything between in such a gap.
+    gap = (LOW + phase, LOW + phase + length)
+    busy = stairs((0, 1.0), (gap[0], 0.0), (gap[1], 1.0))
+    power = stairs((0, 300.0), (gap[0], 100.0), (gap[1], 300.0))
+    valley = only(valleys_of(Stream(END).device(busy, power=power).metrics(server())))
+    verdict = valley.verdict
+    assert (verdict.cause, verdict.detail, verdict.confidence) == ("unknown", "nothing fits", "low")
+    assert any("tokens (read every 0.5 s) are too coarse" in text for text in verdict.unseen)
+    assert valley.tokens_lost == 0.0
+    assert valley.idle_s == pytest.approx(length, abs=0.01)
+
+
+@pytest.mark.parametrize("power", [60.0, 290.0, None])
+def test_what_a_hardware_counter_confirms_is_no_artefact(power: float | None) -> None:
+    counter = {"device.graphics_active": quiet_between(0.9, 0.05)}
+    watts = None if power is None else quiet_between(300.0, power)
+    valley = only(valleys_of(Stream(END).device(quiet_between(1.0), power=watts, more=counter).metrics(server())))
+    assert valley.verdict.cause == "unknown"
+    (said_of,) = [item.because for item in valley.verdict.excluded if item.cause == "artefact"]
+    assert "device.graphics_active" in said_of
+
+
+def test_power_that_is_read_too_seldom_judges_nothing() -> None:
+    seen = {"busy": 0.0, "busy_level": 1.0, "decode_rate": 800.0, "decode_before": 800.0, "tokens_every": 0.5}
+    seldom = Evidence("utilisation", "vllm", 0.0, 3.0, power_ratio=1.0, power_every=2.0, **seen)  # type: ignore[arg-type]
+    often = Evidence("utilisation", "vllm", 0.0, 3.0, power_ratio=1.0, power_every=1.0, **seen)  # type: ignore[arg-type]
+    assert [judge(item)[0].cause for item in (seldom, often)] == ["unknown", "artefact"]
+
+
 def test_a_device_that_never_worked_while_tokens_come_is_said_to_be_the_wrong_one() -> None:
     _, found = analyse(Stream(20).device(stairs((0, 0.0))).metrics(server()).lines())
     assert found.valleys == ()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +16,7 @@ from gaptop.valleys.model import Assessment, ShallowDip, Valley
 from gaptop.valleys.rounding import centred, doubt, most_idle
 from gaptop.valleys.windows import longest_gap, measure
 
-from .valley_boxcar import Gaps, row, stream, whole, windows
+from .valley_boxcar import Gaps, idle_within, row, stream, whole, windows
 from .valley_streams import analyse
 
 RESOLUTION = 0.001
@@ -202,3 +205,33 @@ def test_what_is_known_at_a_tick_does_not_hang_on_how_readings_were_drained() ->
     assert [(item.start_s, item.idle_s, item.longest_gap_s) for item in first.valleys] == [
         (item.start_s, item.idle_s, item.longest_gap_s) for item in second.valleys
     ]
+
+
+# Windows whose bounds are only known to within an error: GPM's and an exporter's.
+
+
+@settings(max_examples=40, deadline=None)
+@given(length=st.integers(30, 3000), phase=st.floats(0.0, 1.0), chance=st.randoms(use_true_random=False))
+def test_windows_with_unsure_bounds_bound_the_idle_time_and_the_longest_gap(
+    length: int, phase: float, chance: random.Random
+) -> None:
+    window, off = 0.2, 0.025
+    gap = (9.0 + phase * window, 9.0 + phase * window + length / 1000)
+    real = [index * window + chance.uniform(-off, off) for index in range(81)]
+    values = [1.0 - idle_within([gap], a, b) / (b - a) for a, b in zip(real, real[1:], strict=False)]
+    low = [index for index, value in enumerate(values) if value < 1.0 - 2e-6]
+    bounds = low[0] * window, (low[-1] + 1) * window
+    dip = Dip("nvml/GPU-a", 1.0, bounds[0], bounds[1], window, window, bounds[1], floor=1.0)
+    found = measure(row(values), dip, window, off)
+    assert abs(found.idle - length / 1000) <= found.error + 1e-6
+    assert found.error <= 2 * off + 1e-6
+    assert found.longest is not None
+    assert found.longest[0] - 1e-6 <= length / 1000 <= found.longest[1] + 1e-6
+
+
+@pytest.mark.parametrize(("info", "off"), [({"error": 0.025}, 0.025), ({"error": 0.025, "clock": "realtime"}, 0.0)])
+def test_a_valley_states_how_well_its_windows_are_placed(info: dict[str, Any], off: float) -> None:
+    (valley,) = analyse(stream([(9.1, 10.3)], 16.0, 0.2, "", "", **info))[1].valleys
+    assert valley.idle_error_s == pytest.approx(2 * off, abs=1e-6)
+    (dip,) = analyse(stream([(9.05, 9.15)], 16.0, 0.2, "", "", **info))[1].dips
+    assert dip.idle_error_s == pytest.approx(off, abs=1e-6)

@@ -1,10 +1,11 @@
 """The threads of one process that runs the model: which of them compute, and what each did in a window.
 
 The main thread does (llama-server decodes there, and so does vLLM's engine or worker). Another thread is admitted once
-it has wanted a core (on it or waiting for it) for at least half of some 0.2 s in which the main thread did as well, and
-has got a quarter of the main thread's time on one: on a crowded machine a thread with a millisecond of I/O to do waits
-long for it. It is let go when it ran for less than a tenth of the main thread's last second on a core. That admits
-OpenMP workers and keeps out HTTP pools, tokenisers and I/O threads, which look the same by name.
+it has wanted a core (on it or waiting for it) for at least half of some 0.2 s, the main thread for a quarter of them (a
+worker may have the larger share, and the main thread sleeps until it is done), and has got a quarter of the main
+thread's time on one: on a crowded machine a thread with a millisecond of I/O to do waits long for it. It is let go when
+it ran for less than a tenth of the main thread's last second on a core. That admits OpenMP workers and keeps out HTTP
+pools, tokenisers and I/O threads, which look the same by name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ MOST_COMPUTE: Final = 128
 MOST_CANDIDATES: Final = 32
 """Threads watched of one process: each costs an open file and about 10 us a look. Further candidates take turns."""
 _ADMIT_SHARE: Final = 0.5
+_MAIN_SHARE: Final = 0.25
 _ALONG_SHARE: Final = 0.25
 _KEEP_SHARE: Final = 0.1
 _KEEP_NS: Final = 1_000_000_000
@@ -143,7 +145,7 @@ class Pool:
         """Who computes, from what was wanted since the last look. Returns what the main thread ran then, if it may have
         been waiting in sched_yield."""
         enough = _ADMIT_SHARE * span_ns
-        working, asleep = self._main.wanted_ns >= enough, self._main.wanted_ns < QUIET * span_ns
+        working, asleep = self._main.wanted_ns >= _MAIN_SHARE * span_ns, self._main.wanted_ns < QUIET * span_ns
         admitted = False
         for tid, thread in list(self._candidates.items()):
             try:

@@ -151,9 +151,10 @@ def rows(samples: Iterable[Sample]) -> dict[Key, Row]:
             shared[key] = in_pod
         elif shared[key] and row.fields[name] != clean(name, sample.value) and not (instance and not of_slice):
             row.fields[name] = None  # only pods' shares: the device's own value is not there
+    cut = {key_.uuid for key_ in found if key_.instance}
     for key_, row in found.items():
         # NVML has no utilisation under MIG; what is printed there (0, of a busy GPU) is no measurement.
-        if not key_.instance and any(other.uuid == key_.uuid and other.instance for other in found):
+        if not key_.instance and key_.uuid in cut:
             row.fields.pop(GPU_UTIL, None)
             row.fields.pop("DCGM_FI_DEV_MEM_COPY_UTIL", None)
     return found

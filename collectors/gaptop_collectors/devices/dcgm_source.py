@@ -24,6 +24,12 @@ _ENABLE: Final = (
     "the exporter prints no value for {field}: add its line to the counters file (-f, --collectors) and restart "
     "dcgm-exporter; a field that is there and stays away is not offered by this GPU"
 )
+_EMPTY: Final = "the exporter prints {field} without a valid value: {why}"
+_NOT_OFFERED: Final = "this GPU, or its driver, does not offer it"
+_BLOCKED: Final = (
+    "profiling is not available on this GPU, or is blocked (another profiler such as Nsight holds the counters, or "
+    "dcgm-exporter lacks SYS_ADMIN)"
+)
 _PROFILING: Final = " (profiling fields need a data-centre GPU from Volta on, or GeForce from Blackwell on)"
 _RATE: Final = (
     "dcgm-exporter gives a mean rate, not a count of bytes; newer ones count in {field}, once its line is in the "
@@ -84,24 +90,27 @@ def describe(
         entity=entity,
         signals=sorted(signals),
         period=shown,
-        unsupported=_unsupported(key, signals, mig_parent),
+        unsupported=_unsupported(key, row, signals, mig_parent),
         window=shown if profiled else DRIVER_WINDOW_S,
         window_measured=profiled and period is not None and not at_most,
         error=poll + (0.0 if read_at_scrape else shown),
         refresh="collection",
         window_by_signal=windows,
         rounding="percent" if busy == GPU_UTIL else "",
-        says=_says(base, key, busy, seen, period, at_most, mig_parent, read_at_scrape),
+        says=_says(base, key, row, busy, seen, period, at_most, mig_parent, read_at_scrape),
     )
 
 
-def _unsupported(key: Key, signals: Set[str], mig_parent: bool) -> dict[str, str]:
+def _unsupported(key: Key, row: Row, signals: Set[str], mig_parent: bool) -> dict[str, str]:
     why = dict(_NEVER)
     for signal, name in _FIELDS_OF.items():
         if signal in ("device.pcie_rx", "device.pcie_tx"):
             why[signal] = _RATE.format(field=name)
         elif key.instance and not FIELDS[name].of_slice:
             why[signal] = f"it is known for the whole GPU only (source dcgm/{key.uuid})"
+        elif name in row.fields:
+            reason = _BLOCKED if FIELDS[name].part == "profile" else _NOT_OFFERED
+            why[signal] = _EMPTY.format(field=name, why=reason)
         else:
             why[signal] = _ENABLE.format(field=name) + (_PROFILING if FIELDS[name].part == "profile" else "")
     if mig_parent:
@@ -116,6 +125,7 @@ def _unsupported(key: Key, signals: Set[str], mig_parent: bool) -> dict[str, str
 def _says(
     base: str,
     key: Key,
+    row: Row,
     busy: str,
     seen: Set[str],
     period: float | None,
@@ -146,7 +156,9 @@ def _says(
             text += "."
     if not busy and not mig_parent:
         text += " It tells no utilisation, so this device's valleys cannot be seen."
-    if busy != GR_ENGINE and not mig_parent:
+    if busy != GR_ENGINE and not mig_parent and GR_ENGINE in row.fields:
+        text += f" It prints {GR_ENGINE} without a valid value: {_BLOCKED}."
+    elif busy != GR_ENGINE and not mig_parent:
         text += (
             f" Add {GR_ENGINE} to its counters file (-f, --collectors), or collect more often (dcgm-exporter -c 1000: "
             "each second)."

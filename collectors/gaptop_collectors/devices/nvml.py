@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from gaptop_collectors.collector import CollectorError, Message, Note
 from gaptop_collectors.devices import nvml_start
@@ -23,6 +24,12 @@ from gaptop_collectors.devices.nvml_periods import Periods
 from gaptop_collectors.devices.nvml_same import SAYS, SameReadings
 from gaptop_collectors.devices.nvml_utilization import DRAIN_S
 from gaptop_collectors.target import Processes
+
+FURTHER_GPU: Final = 0.5
+FURTHER_SLICE: Final = 0.25
+CLOSELY: Final = 3.0
+"""What these may cost in CPU, where one GPU may cost 1: about twice what each was measured to take. A close look at a
+GPU without a ring is seven times as many rounds, each of which has less to do, for five seconds of a minute."""
 
 
 class NvmlDevices:
@@ -109,6 +116,13 @@ class NvmlDevices:
         self._looked()
         self._set_period(closer)
         return [*messages, *self._calls.notes()]
+
+    @property
+    def share(self) -> float:
+        """What reading all of it may cost in CPU now, in budgets of a collector that reads one GPU."""
+        gpus, slices = len(self._devices), sum(device.slices for device in self._devices)
+        usual = 1 + FURTHER_GPU * max(0, gpus - 1) + FURTHER_SLICE * slices
+        return usual * CLOSELY if any(device.closely for device in self._devices) else usual
 
     def boost(self, seconds: float) -> None:
         """Power and counters at 10 Hz; the utilisation ring misses nothing anyway."""

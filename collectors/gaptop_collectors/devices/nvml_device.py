@@ -81,6 +81,15 @@ class NvmlDevice:
         return min(self._parts.utilization.period, self._usual)
 
     @property
+    def closely(self) -> bool:
+        """It is polled closely for a few seconds, to learn its window."""
+        return not self.lost and self._parts.utilization.closely
+
+    @property
+    def slices(self) -> int:
+        return self._slices.count
+
+    @property
     def _usual(self) -> float:
         return INTERVAL_S if self._parts.gpm.works or self._slices.gpm else FIELDS_S
 

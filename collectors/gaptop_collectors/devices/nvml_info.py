@@ -72,7 +72,7 @@ def source_info(
         window=parts.gpm.window_s if from_gpm else seen.window_s,
         window_measured=from_gpm or seen.measured is not None,
         lag=LAG_S,
-        error=seen.window_s / 2 if polled else clock_error,
+        error=seen.polled_error_s if polled else clock_error,
         refresh="gpm" if from_gpm else "polled" if polled else "window",
         refresh_by_signal=_POLLED | dict.fromkeys(gpm, "gpm"),
         period_by_signal=parts.gauges.periods,

@@ -95,7 +95,12 @@ def _entry(item: Any) -> tuple[tuple[str, str], Kept] | None:
 
 
 def _seconds(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # JSON's whole numbers have no end
+        return None
 
 
 def _bytes(path: Path) -> bytes:

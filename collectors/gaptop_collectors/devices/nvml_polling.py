@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Final
 
 from gaptop_collectors.devices.nvml_ring import Period
 
-CLOSE_S: Final = 0.02
+CLOSE_S: Final = 0.03
 """Distance of polls while the period is learnt: at half a window nothing but half a window could come out."""
+LATEST_S: Final = 0.06
+"""A change that is placed between polls further apart tells nothing."""
 CLOSE_FOR_S: Final = 5.0
 AGAIN_S: Final = 60.0
 CHANGES: Final = 8
 """Intervals between changes that are needed before a period is believed."""
+MANY: Final = 20
+"""Of so many intervals chance does not make FITTING agree, even where it makes nearly half of them."""
 FITTING: Final = 0.9
+FURTHER: Final = 1.3
+"""Polls so many times further apart than W/2 are not merely a little late: stamps are less exact."""
 SHORTEST_S: Final = 0.05
 LONGEST_S: Final = 2.0
 
@@ -34,7 +40,8 @@ def change_period(intervals: Sequence[float], error_s: float) -> Period | None:
     if len(told) < CHANGES:
         return None
     candidate = LONGEST_S
-    shortest = max(SHORTEST_S, 9 * error_s)  # below it, chance alone would make over a third of all intervals fit
+    # Below it, chance alone would make over a third (of many: over two fifths) of all intervals fit.
+    shortest = max(SHORTEST_S, (6 if len(told) >= MANY else 9) * error_s)
     while candidate >= shortest:
         found = _refined(told, candidate, error_s)
         if found and found >= shortest:
@@ -77,6 +84,7 @@ class CloseLook:
         self._polled: int | None = None
         self._reading: tuple[int, int] | None = None
         self._intervals: deque[float] = deque(maxlen=120)
+        self._distances: deque[float] = deque(maxlen=120)
 
     def looking(self, now: int) -> bool:
         return now < self._until
@@ -92,9 +100,10 @@ class CloseLook:
         self._reading = reading
         if self._until and now >= self._until:
             self.stop()
-            found = change_period(self._intervals, CLOSE_S / 2)
+            found = change_period(self._intervals, self._error_s)
             if found:
                 self._intervals.clear()
+                self._distances.clear()
                 self.period = found
             return found
         if moved and not self._until and now >= self._next:
@@ -102,14 +111,21 @@ class CloseLook:
             self._next = now + int(AGAIN_S * 1e9)
             self._changed = None
         elif moved and self._until and before is not None:
-            if now - before > 2 * CLOSE_S * 1e9:
+            if now - before > LATEST_S * 1e9:
                 self._changed = None  # a poll that came late places the change too badly
                 return None
             at = (before + now) // 2
             if self._changed is not None:
                 self._intervals.append((at - self._changed) / 1e9)
+                self._distances.append((now - before) / 1e9)
             self._changed = at
         return None
+
+    @property
+    def _error_s(self) -> float:
+        """Half the distance of the polls as they came, but for the latest tenth: those count among what may not fit."""
+        distances = sorted(self._distances)
+        return distances[len(distances) * 9 // 10] / 2 if distances else CLOSE_S / 2
 
 
 class PollGrid:
@@ -117,7 +133,8 @@ class PollGrid:
 
     The counter moves once a window, so a value read again within a window is no news. The moment it moved lies between
     two polls; the grid (last + k·W) gives its stamp, and is moved when a change contradicts it. A value that stays is
-    observed again each W. All times in nanoseconds; polled at W/2, a stamp is wrong by less than W/2.
+    observed again each W. All times in nanoseconds; polled at W/2 or closer, a stamp is wrong by less than W/2, and
+    else by less than the distance of the polls.
     """
 
     def __init__(self, window_ns: int) -> None:
@@ -125,6 +142,14 @@ class PollGrid:
         self._last: int | None = None
         self._reading: tuple[int, int] | None = None
         self._polled: int | None = None
+        self._distances: deque[int] = deque(maxlen=9)
+
+    @property
+    def error_s(self) -> float:
+        """How wrong a stamp may be, in seconds."""
+        half = self.window_ns / 2e9
+        usual = median(self._distances) / 1e9 if self._distances else half
+        return half if usual < FURTHER * half else round(usual, 2)
 
     def read(self, now: int, reading: tuple[int, int]) -> int | None:
         """The stamp of a new observation of ``reading`` (GPU and memory percent), or None for a repeat."""
@@ -134,7 +159,10 @@ class PollGrid:
         if self._last is None or before is None:
             self._last = now - self.window_ns // 2
             return self._last
+        self._distances.append(now - before)
         expected = self._last + (now - self._last) // self.window_ns * self.window_ns
+        if not changed and expected > before and now - before < self.window_ns // 4:
+            return None  # the new value may be a little late, and comes by the next poll, which is soon
         if expected > max(self._last, before) or (expected > self._last and not changed):
             self._last = expected
         elif changed:

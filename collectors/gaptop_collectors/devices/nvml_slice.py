@@ -104,6 +104,7 @@ class NvmlSlice:
             self._gauges.read(self.cut.handle, now / 1e9, values)
         except (CallFailed, _Gone) as failed:
             return self.fail(now, str(failed))
+        self._measured |= bool(reading and reading.values)
         messages += self._tell()
         if reading:
             messages += self._told(reading)
@@ -130,7 +131,6 @@ class NvmlSlice:
         self._since_ns = reading.end_ns
         if not reading.values:
             return [Hole(self.source, reading.start_ns, reading.end_ns, reading.missing)]
-        self._measured = True
         # device.busy *is* GPM's graphics activity here: giving both would make one witness look like two.
         values = {"device.busy" if key == BUSY else key: [value] for key, value in reading.values.items()}
         return [Batch(self.source, [reading.end_ns], values)]
@@ -163,7 +163,7 @@ class NvmlSlice:
             period=window,
             unsupported=unsupported,
             window=window,
-            window_measured=True,
+            window_measured=self._measured,
             error=ERROR_S,
             refresh="gpm",
             refresh_by_signal=dict.fromkeys(OWN, "poll"),
@@ -179,7 +179,7 @@ class NvmlSlice:
         if self._gpm.why == NOT_HERE:
             lacking = dict.fromkeys(SIGNALS, NO_GPM)
         gone |= {"device.busy" if signal == BUSY else signal: why for signal, why in lacking.items()}
-        gone[BUSY] = "device.busy is read from it here"
+        gone[BUSY] = lacking.get(BUSY, "device.busy is read from it here")
         gone["device.memory_busy"] = "NVML gives it for whole GPUs only"
         return gone
 
@@ -191,7 +191,8 @@ class NvmlSlice:
             why = NO_GPM if self._gpm.why == NOT_HERE else self._gpm.why
             text = f"{name} tells no utilisation, so its valleys cannot be seen: {why}."
         else:
-            text = f"{name}: utilisation from GPM, means over {self._gpm.window_s * 1000:.0f} ms (measured)."
+            known = "measured" if self._measured else "meant: no two samples have given a mean yet"
+            text = f"{name}: utilisation from GPM, means over {self._gpm.window_s * 1000:.0f} ms ({known})."
         if self._gpm.trouble:
             text += f" {self._gpm.trouble}; asked again every few seconds."
         if self._gpm.dropped:

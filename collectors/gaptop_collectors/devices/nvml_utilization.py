@@ -102,9 +102,17 @@ class Utilization:
         drain = min(self._drain_timer.seconds * stretch, RAREST_DRAIN_S)
         if self.mode != "polled":
             return drain
-        if stretch == 1 and self.window.look.looking(self._polled_ns):
-            return CLOSE_S
-        return min(drain, self.window_s / 2 * stretch)
+        return CLOSE_S if self.closely else min(drain, self.window_s / 2 * stretch)
+
+    @property
+    def closely(self) -> bool:
+        """It is polled closely for a few seconds, to learn its window."""
+        return self.mode == "polled" and self._calls.stretch == 1 and self.window.look.looking(self._polled_ns)
+
+    @property
+    def polled_error_s(self) -> float:
+        """How wrong the stamp of a polled window may be, in seconds."""
+        return self.window_s / 2 if self._grid is None else self._grid.error_s
 
     def drain_every(self, seconds: float) -> None:
         """Drain in step with the other calls to the device."""

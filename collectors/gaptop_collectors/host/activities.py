@@ -1,4 +1,4 @@
-"""Stacks to activities: the rules of ``activities.toml`` and of a user's own file.
+"""Stacks to activities: the rules of ``activities*.toml`` and of a user's own file.
 
 The grammar of a rule and the order of judgement stand at the top of ``activities.toml``.
 """
@@ -16,7 +16,12 @@ from typing import Any, Final
 
 from gaptop_collectors.signals import ACTIVITIES
 
+_FILES: Final = ("", "_vllm", "_sglang", "_tgi", "_lmdeploy", "_trtllm", "_libraries")
+"""The built-in ``activities*.toml`` in the order of judgement; the first one's [sets] are known in all."""
+
 _KEYS: Final = {"activity", "frames", "under", "anywhere"}
+_HEAD: Final = re.compile(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
+_MOST_BYTES: Final = 1_000_000
 _MOST_FRAMES: Final = 65_536
 
 
@@ -125,30 +130,56 @@ def load_activities(user_file: Path | None = None) -> ActivityMap:
 
     Raises :class:`ActivityFileError` when ``user_file`` cannot be read or holds a rule that makes no sense.
     """
-    text = resources.files(__package__).joinpath("activities.toml").read_text(encoding="utf-8")
-    rules = _parse(text, "activities.toml")
+    rules: list[_Rule] = []
+    shared: dict[str, Any] = {}
+    for part in _FILES:
+        name = f"activities{part}.toml"
+        found, sets = _parse(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"), name, shared)
+        rules += found
+        shared = shared or sets
     if user_file is None:
         return ActivityMap(rules)
+    own, _ = _parse(_read(user_file), str(user_file), shared)
+    return ActivityMap([*own, *rules])
+
+
+def _read(path: Path) -> str:
     try:
-        own = user_file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            body = file.read(_MOST_BYTES + 1)
+        if len(body) > _MOST_BYTES:
+            raise ActivityFileError(f"{path} is larger than a file of rules can be; name the file with your rules.")
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = body[: error.start].count(b"\n") + 1
+        raise ActivityFileError(f"{path}, line {line}: this is no UTF-8 text; save the file as UTF-8.") from error
+    except OSError as error:
         raise ActivityFileError(
-            f"The activity rules in {user_file} cannot be read ({error}), so threads would be named wrongly: "
-            "correct the path, or leave the file out to use the built-in rules."
+            f"{path} cannot be read ({error.strerror}); correct the path or the file's permissions."
         ) from error
-    return ActivityMap([*_parse(own, str(user_file)), *rules])
 
 
-def _parse(text: str, where: str) -> list[_Rule]:
+def _parse(text: str, where: str, shared: Mapping[str, Any]) -> tuple[list[_Rule], dict[str, Any]]:
+    """The rules and the [sets] of one file."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ActivityFileError(f"{where} is not valid TOML ({error}): correct it there.") from error
+        last = f"at line {len(text.splitlines())}, the last"
+        says = str(error).replace("at end of document", last)
+        raise ActivityFileError(f"{where} is not valid TOML: {says}; correct it there.") from error
     sets = table.get("sets", {})
     rules = table.get("rule", [])
-    if not isinstance(sets, dict) or not isinstance(rules, list):
-        raise ActivityFileError(f"{where}: write rules as [[rule]] tables and named lists under [sets].")
-    return [_rule(entry, sets, f"{where}, rule {number}") for number, entry in enumerate(rules, 1)]
+    if not isinstance(sets, dict) or not isinstance(rules, list) or set(table) - {"sets", "rule"}:
+        raise ActivityFileError(
+            f"{where} has something else than rules; write them as [[rule]] tables and named lists under [sets]."
+        )
+    heads = [text.count("\n", 0, head.start()) + 1 for head in _HEAD.finditer(text)]
+    found = []
+    for number, entry in enumerate(rules):
+        # Where rules are written in another way than as [[rule]], their number has to do.
+        place = f"line {heads[number]}" if len(heads) == len(rules) else f"rule {number + 1}"
+        found.append(_rule(entry, {**shared, **sets}, f"{where}, {place}"))
+    return found, sets
 
 
 def _rule(entry: Any, sets: Mapping[str, Any], where: str) -> _Rule:
@@ -177,11 +208,12 @@ def _patterns(value: Any, sets: Mapping[str, Any], where: str) -> Iterable[_Patt
         if not isinstance(item, str):
             raise ActivityFileError(f"{where}: {item!r} is not text; write FILE: NAME | NAME.")
         if item.startswith("@"):
-            if item[1:] not in sets or any(str(inner).startswith("@") for inner in sets[item[1:]]):
+            named = sets.get(item[1:])
+            if not isinstance(named, list) or any(str(inner).startswith("@") for inner in named):
                 raise ActivityFileError(f"{where}: {item} is not a list of plain patterns under [sets].")
-            yield from _patterns(sets[item[1:]], {}, where)
+            yield from _patterns(named, {}, where)
             continue
         file, colon, names = item.rpartition(": ")
-        if not colon or not file.strip() or not names.strip():
+        if not colon or not file.strip() or not all(name.strip() for name in names.split("|")):
             raise ActivityFileError(f"{where}: {item!r} is not FILE: NAME | NAME.")
         yield _Pattern(file.strip(), [name.strip() for name in names.split("|")])

@@ -1,4 +1,4 @@
-"""One thread's files under /proc, kept open: reading again through a kept descriptor costs a fifth of opening it."""
+"""One thread's files under /proc, kept open: reading again through a kept descriptor costs a third of opening it."""
 
 from __future__ import annotations
 
@@ -6,134 +6,72 @@ import contextlib
 import os
 from typing import Final
 
-from gaptop_collectors.signals import WAITING_ON
+from gaptop_collectors.engines.address import printable
+from gaptop_collectors.host.proc_tasks import Tasks
+from gaptop_collectors.host.thread_account import RUNNING, STOPPED
+from gaptop_collectors.host.wait_channels import waits_on
 
-STOPPED: Final = "stopped"
-RUNNING: Final = "running"
-
-_BY_WORD: Final = (
-    ("futex", "futex"),
-    ("nanosleep", "sleep"),
-    ("schedule_hrtimeout", "sleep"),
-    ("pipe", "pipe"),
-    ("eventfd", "pipe"),
-    ("ep_poll", "poll"),
-    ("epoll", "poll"),
-    ("poll_schedule", "poll"),
-    ("do_poll", "poll"),
-    ("do_select", "poll"),
-    ("inet_csk_accept", "poll"),
-    ("sk_wait", "poll"),
-    ("wait_for_connect", "poll"),
-    ("unix_stream", "poll"),
-    ("unix_wait", "poll"),
-    ("skb_wait", "poll"),
-    ("skb_recv", "poll"),
-    ("wait_woken", "poll"),
-    ("io_cqring", "poll"),
-    ("io_schedule", "disk"),
-    ("folio", "disk"),
-    ("wait_on_page", "disk"),
-    ("wait_on_buffer", "disk"),
-    ("rq_qos", "disk"),
-    ("blk_", "disk"),
-    ("jbd2", "disk"),
-    ("nfs", "disk"),
-    ("fuse", "disk"),
-)
-"""Parts of kernel wait channels (symbols vary with the kernel's version) and what they wait for."""
-
-_known: dict[bytes, str] = {}
-
-
-def waits_on(channel: bytes) -> str:
-    """One of :data:`gaptop_collectors.signals.WAITING_ON` for the text of a wchan file."""
-    found = _known.get(channel)
-    if found is None:
-        text = channel.decode("ascii", "replace")
-        found = next((label for word, label in _BY_WORD if word in text), "other")
-        assert found in WAITING_ON
-        if len(_known) < 1000:
-            _known[channel] = found
-    return found
+_NONE: Final = (b"0", b"")
+_TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 class ThreadFiles:
-    """Every method raises ProcessLookupError (or FileNotFoundError) once the thread has ended."""
+    """Raises OSError (from every method) once the thread has ended; ``channel``: its wait channel may be read."""
 
-    def __init__(self, pid: int, tid: int) -> None:
-        self._folder = f"/proc/{pid}/task/{tid}"
-        self.name = _read_text(f"{self._folder}/comm")
-        self._schedstat = _open(f"{self._folder}/schedstat")
-        self._stat = self._wchan = -1
+    def __init__(self, tasks: Tasks, tid: int, *, schedstat: bool, channel: bool) -> None:
+        self._fds: list[int] = []
+        try:
+            self._stat = self._open(tasks, tid, "stat")
+            self._schedstat = self._open(tasks, tid, "schedstat") if schedstat else -1
+            self._wchan = self._open(tasks, tid, "wchan") if channel else -1
+            self._comm = self._open(tasks, tid, "comm")
+            self.name = ""
+            self.rename()
+        except OSError:
+            self.close()
+            raise
 
-    def schedule(self) -> tuple[int, int]:
-        """Nanoseconds on a core and nanoseconds waiting for one, since the thread began."""
-        on_cpu, waiting, _ = os.pread(self._schedstat, 96, 0).split()
-        return int(on_cpu), int(waiting)
+    def rename(self) -> None:
+        """Read the name again: threads are named after they have started. It is anybody's text."""
+        text = os.pread(self._comm, 256, 0).decode("utf-8", "replace")
+        self.name = printable(text.removesuffix("\n"), 40)
 
-    def watch(self, with_channel: bool) -> None:
-        """Open what :meth:`state` needs."""
-        if self._stat < 0:
-            self._stat = _open(f"{self._folder}/stat")
-        if self._wchan < 0 and with_channel:
-            self._wchan = _open(f"{self._folder}/wchan")
+    def look(self, *, brief: bool) -> tuple[str, bool, int, int]:
+        """``running``, ``stopped`` or what it waits on; whether the kernel named that; nanoseconds on a core and
+        waiting for one, since the thread began. Without schedstat the former come in ticks, and no waits.
 
-    def unwatch(self) -> None:
-        for fd in (self._stat, self._wchan):
-            if fd >= 0:
-                os.close(fd)
-        self._stat = self._wchan = -1
+        The state is read first: what happens in between is then booked, and nothing booked means the same state.
+        ``brief``: where channels are known to be told, they alone tell the state, in a third of the time.
+        """
+        if brief and self._schedstat >= 0 and self._wchan >= 0:
+            channel = os.pread(self._wchan, 64, 0)
+            state, named = (RUNNING, True) if channel in _NONE else (waits_on(channel), True)
+        else:
+            text = os.pread(self._stat, 512, 0)
+            fields = text[text.rfind(b")") + 2 :].split(None, 13)
+            state, named = self._state(fields[0])
+            if self._schedstat < 0:
+                return state, named, (int(fields[11]) + int(fields[12])) * _TICK_NS, 0
+        on_core, waited, _ = os.pread(self._schedstat, 96, 0).split()
+        return state, named, int(on_core), int(waited)
 
-    def state(self) -> tuple[str, bool]:
-        """``running``, ``stopped`` or what it waits for; and whether the kernel named a wait channel."""
-        text = os.pread(self._stat, 128, 0)
-        letter = text[text.rfind(b")") + 2 : text.rfind(b")") + 3]
+    def _state(self, letter: bytes) -> tuple[str, bool]:
         if letter == b"R":
             return RUNNING, True
         if letter in (b"T", b"t"):
             return STOPPED, True
-        if letter in (b"Z", b"X", b""):
+        if letter in (b"Z", b"X"):
             raise ProcessLookupError
         channel = os.pread(self._wchan, 64, 0) if self._wchan >= 0 else b"0"
-        if channel in (b"0", b""):
-            return ("disk" if letter == b"D" else "other"), letter == b"D"
-        found = waits_on(channel)
-        return ("disk" if letter == b"D" and found == "other" else found), True
-
-    def ticks(self) -> int:
-        """CPU time in clock ticks: the coarse stand-in where the kernel keeps no schedstat."""
-        fields = os.pread(self._stat, 512, 0).rpartition(b")")[2].split()
-        return int(fields[11]) + int(fields[12])
+        return ("unknown", False) if channel in _NONE else (waits_on(channel), True)
 
     def close(self) -> None:
-        self.unwatch()
-        with contextlib.suppress(OSError):
-            os.close(self._schedstat)
+        for fd in self._fds:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self._fds.clear()
 
-
-def keeps_schedstat() -> bool:
-    """Whether this kernel accounts for run-queue waits: without CONFIG_SCHED_INFO the file reads ``0 0 0``."""
-    try:
-        with open("/proc/thread-self/schedstat", "rb") as file:
-            return file.read().split() != [b"0", b"0", b"0"]
-    except OSError:
-        return False
-
-
-def may_see_channels(pid: int) -> bool:
-    """Whether a process's wait channels may be read; the kernel asks the same right for the link to its program."""
-    try:
-        os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return False
-    return os.access(f"/proc/{pid}/wchan", os.R_OK)
-
-
-def _open(path: str) -> int:
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _read_text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read().strip()
+    def _open(self, tasks: Tasks, tid: int, name: str) -> int:
+        fd = tasks.open(tid, name)
+        self._fds.append(fd)
+        return fd

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import time
 from typing import Final
 
 from gaptop_collectors.collector import Batch, Delivered, Hole, Message, SourceInfo
-from gaptop_collectors.host.proc_thread import RUNNING, STOPPED, ThreadFiles, may_see_channels
-from gaptop_collectors.signals import series_key
+from gaptop_collectors.host.proc_tasks import Tasks, may_see_channels
+from gaptop_collectors.host.proc_thread import ThreadFiles
+from gaptop_collectors.host.thread_account import RUNNING, STOPPED, Account
+from gaptop_collectors.signals import WAITING_ON, series_key
 from gaptop_collectors.target import ServerProcess
 
 SECOND: Final = 1_000_000_000
@@ -18,92 +21,138 @@ _WAKING: Final = 0.003
 _STARVED: Final = 0.2
 """… or, for one that runs at all, the share of time that it waits to: on a loaded host every thread waits a little."""
 _COOLS_NS: Final = 10 * SECOND
-_MOST_WATCHED: Final = 16
+_MOST_WATCHED: Final = 12
+"""Each costs about 15 µs a look."""
 _UNNAMED: Final = 40
 """Sleeping samples without a single wait channel after which we say that the kernel tells none."""
-_NO_SCHEDSTAT: Final = "this kernel keeps no schedstat (CONFIG_SCHED_INFO): CPU time is in ticks of 10 ms"
-_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_TOLD: Final = frozenset(WAITING_ON) - {"unknown"}
+_RENAMED: Final = 8
+"""Passes between two readings of the watched threads' names."""
+_NO_SCHEDSTAT: Final = (
+    "this kernel keeps no schedstat, so waiting for a core is not seen and CPU time comes in ticks of 10 ms; "
+    "`sysctl kernel.task_delayacct=1` turns it on where the kernel was built with it (CONFIG_SCHED_INFO)"
+)
+_REFUSED: Final = (
+    "what threads wait on may not be read: run gaptop as the server's user or as root, in a container with "
+    "--cap-add SYS_PTRACE"
+)
+_UNTOLD: Final = "what threads wait on is not told by this kernel (built without CONFIG_KALLSYMS, or a sandbox)"
 
 
 class _Thread:
-    """A thread that is known; its counts are of the current window."""
+    """A thread that is watched closely."""
 
-    def __init__(self, pid: int, tid: int) -> None:
-        self.files = ThreadFiles(pid, tid)
+    def __init__(self, tid: int, files: ThreadFiles, account: Account, hot_until: int) -> None:
         self.tid = tid
-        self.watched = False
-        self.fresh = True
-        self.hot_until = 0
+        self.files = files
+        self.account = account
+        self.hot_until = hot_until
+        self.looked = 0
         self.last: tuple[int, int] = (0, 0)
-        self.counts: dict[str, int] = {}
-        self.reasons: set[str] = set()
+        self.wanted = 0
+        self.ran = series_key("host.oncpu", tid=tid)
+        self.waited = series_key("host.runqueue_wait", tid=tid)
+        self.blocked: dict[str, str] = {}
+        """The keys of what it was seen to wait on so far."""
 
 
 class ProcessWatch:
-    """Methods raise nothing for a thread that ends; :attr:`gone` tells that the process has."""
+    """Methods raise nothing for a thread that ends; :attr:`gone` tells that the process has. Raises OSError where it
+    is gone from the beginning.
 
-    def __init__(self, process: ServerProcess, *, schedstat: bool, now: int) -> None:
+    A window is delivered one look after its end: see :mod:`gaptop_collectors.host.thread_account`.
+    """
+
+    def __init__(self, process: ServerProcess, *, schedstat: bool, ticks: bool, now: int) -> None:
         self.process = process
         self.source = f"proc/{process.pid}"
         self.gone = False
+        self.count = 1
+        """Threads of the process at the last pass."""
+        self._tasks = Tasks(process.pid, process.started)
         self._schedstat = schedstat
+        self._ticks = ticks
         self._channels = may_see_channels(process.pid)
         self._named = self._unnamed = 0
         self._threads: dict[int, _Thread] = {}
-        self._turn = 0
-        self._began = self._scanned = now
-        self._stopped = False
+        self._times: dict[int, tuple[int, int]] = {}
+        self._passes = 0
+        self._every = 1.0
+        self._passed = self._began = now
+        self._ended: tuple[int, int, bool | None] | None = None
+        self._runnable: float | None = None
+        self._stopped: bool | None = None
         self._info: SourceInfo | None = None
 
     @property
     def began(self) -> int:
-        """Start of the current window: everything before it is delivered."""
+        """Start of the current window: everything before it is delivered, but for what :meth:`deliver` gives."""
         return self._began
 
-    def rescan(self, now: int, most: int) -> None:
-        """Once a second: find new threads and see which are hot. At most ``most`` threads are followed."""
+    def rescan(self, now: int, every: float) -> None:
+        """Every so many seconds, right after :meth:`window`: what each thread did since, and which are hot."""
         try:
-            tids = {int(name) for name in os.listdir(f"/proc/{self.process.pid}/task")}
+            tids = self._tasks.tids()
         except OSError:
             self.gone = True
             return
-        for tid in [tid for tid in self._threads if tid not in tids]:
+        elapsed, self._passed = max(1, now - self._passed), now
+        before, self._times = self._times, {}
+        wanted, hot = 0, []
+        for tid in tids:
+            with contextlib.suppress(OSError, ValueError):
+                on_core, waited = self._times[tid] = self._tasks.times(tid, schedstat=self._schedstat)
+                then = before.get(tid, (0, 0) if self._passes else (on_core, waited))
+                ran, queued = max(0, on_core - then[0]), max(0, waited - then[1])
+                if (thread := self._threads.get(tid)) is not None:
+                    # Its account also knows of a wait that goes on.
+                    wanted += thread.account.wanted - thread.wanted
+                    thread.wanted = thread.account.wanted
+                    continue
+                wanted += ran + queued
+                if _is_hot(ran / elapsed, queued / elapsed):
+                    hot.append((ran + queued, tid))
+        for tid in self._threads.keys() - self._times.keys():
             self._drop(tid)
-        for tid in self._admit(tids - self._threads.keys(), most):
-            self._follow(tid)
-        elapsed, self._scanned = max(1, now - self._scanned), now
-        for thread in tuple(self._threads.values()):
-            if not thread.watched:
-                self._judge(thread, now, elapsed)
+        self.count, self._passes = len(tids), self._passes + 1
+        # The first passes are closer together, so that hot threads are found at once.
+        plain = self._schedstat and 0.5 <= elapsed / SECOND / every <= 2
+        self._runnable = wanted / elapsed if plain and self._passes > 1 else None
+        self._every = every
+        self._watch(now, hot)
+        if self._passes % _RENAMED == 0:
+            for thread in self._threads.values():
+                with contextlib.suppress(OSError):
+                    thread.files.rename()
 
     def look(self) -> None:
-        """Note the state of every watched thread."""
+        """Note the state of every watched thread, and what was booked since the last look."""
+        self._stopped = None
         for thread in tuple(self._threads.values()):
-            if not thread.watched:
-                continue
-            try:
-                state, named = thread.files.state()
-            except OSError:
-                self._drop(thread.tid)
-                continue
-            if state not in (RUNNING, STOPPED):
-                self._named += named
-                self._unnamed += not named
-            if named or not self._named:  # else it woke up between the two readings: no sample of a wait
-                thread.counts[state] = thread.counts.get(state, 0) + 1
-            if thread.tid == self.process.pid:
-                self._stopped = state == STOPPED
+            self._look_at(thread)
 
-    def window(self, now: int) -> list[Message]:
-        """End the current window at ``now``: its shares, and a new description where something changed."""
-        elapsed, began = max(1, now - self._began), self._began
-        late = elapsed > 2 * WINDOW_NS
-        self._began = now
+    def window(self, now: int) -> None:
+        """End the current window at the look that was just taken."""
+        self._ended, self._began = (self._began, now, self._stopped), now
+        for thread in self._threads.values():
+            thread.account.end()
+
+    def deliver(self) -> list[Message]:
+        """The window that has ended, after one more look: its shares, and a new description if something changed."""
+        if self._ended is None:
+            return []
+        (began, now, stopped), self._ended = self._ended, None
+        late = now - began > 2 * WINDOW_NS
         values: dict[str, list[float | None]] = {}
         for thread in tuple(self._threads.values()):
-            if thread.watched:
-                self._account(thread, now, elapsed, None if late else values)
-        values[series_key("host.stopped", pid=self.process.pid)] = [1.0 if self._stopped else 0.0]
+            self._shares(thread, now, values)
+        if late:
+            values.clear()
+        if stopped is not None:
+            values[series_key("host.stopped", pid=self.process.pid)] = [float(stopped)]
+        if self._runnable is not None:
+            values[series_key("host.runnable_threads", pid=self.process.pid)] = [self._runnable]
+            self._runnable = None
         out: list[Message] = []
         info = self._describe()
         if info != self._info:
@@ -111,91 +160,69 @@ class ProcessWatch:
             out.append(info)
         if late:
             out.append(Hole(self.source, began, now, "gaptop's own sampler was late"))
-        out.append(Batch(self.source, [now], values))
+        if values:
+            out.append(Batch(self.source, [now], values))
         out.append(Delivered(self.source, now))
         return out
 
     def close(self) -> None:
         for tid in tuple(self._threads):
             self._drop(tid)
+        self._tasks.close()
 
-    def _account(self, thread: _Thread, now: int, elapsed: int, values: dict[str, list[float | None]] | None) -> None:
+    def _look_at(self, thread: _Thread) -> None:
+        now = time.monotonic_ns()
         try:
-            on_cpu, waiting = self._read(thread)
-        except (OSError, ValueError):
+            brief = self._named > 0 and thread.tid != self.process.pid
+            state, named, on_core, waited = thread.files.look(brief=brief)
+        except (OSError, ValueError, IndexError):
             self._drop(thread.tid)
             return
-        ran = min(1.0, (on_cpu - thread.last[0]) / elapsed)
-        waited = min(1.0 - ran, (waiting - thread.last[1]) / elapsed)
-        thread.last = (on_cpu, waiting)
-        counts, thread.counts = thread.counts, {}
-        if _is_hot(ran, waited):
+        if state not in (RUNNING, STOPPED):
+            self._named += named
+            self._unnamed += not named
+            if not named and self._named:
+                state = RUNNING  # it woke up between the two readings
+        if thread.looked:
+            thread.account.step(now - thread.looked, on_core - thread.last[0], waited - thread.last[1], state)
+        else:
+            thread.account.begin(state)
+        thread.looked, thread.last = now, (on_core, waited)
+        if thread.tid == self.process.pid:
+            self._stopped = state == STOPPED
+
+    def _shares(self, thread: _Thread, now: int, values: dict[str, list[float | None]]) -> None:
+        shares = thread.account.take()
+        if shares is None:
+            return
+        if _is_hot(shares.ran, shares.waited or 0.0):
             thread.hot_until = now + _COOLS_NS
-        if not thread.fresh and values is not None:
-            self._shares(thread, ran, waited, counts, values)
-        thread.fresh = False
-        if now > thread.hot_until and thread.tid != self.process.pid:
-            thread.watched = False
-            thread.files.unwatch()
+        values[thread.ran] = [shares.ran]
+        if shares.waited is not None:
+            values[thread.waited] = [shares.waited]
+        told = set(shares.blocked)
+        if thread.tid == self.process.pid and self._named:
+            told |= _TOLD  # of the main thread it is also said what it did not wait on
+        for reason in told - thread.blocked.keys():
+            thread.blocked[reason] = series_key("host.blocked", on=reason, tid=thread.tid)
+        for reason, key in thread.blocked.items():
+            values[key] = [shares.blocked.get(reason, 0.0)]
 
-    def _shares(
-        self, thread: _Thread, ran: float, waited: float, counts: dict[str, int], values: dict[str, list[float | None]]
-    ) -> None:
-        """What is left beside running and waiting to run was slept; the states seen tell on what."""
-        tid = thread.tid
-        values[series_key("host.oncpu", tid=tid)] = [ran]
-        if self._schedstat:
-            values[series_key("host.runqueue_wait", tid=tid)] = [waited]
-        asleep = {reason: count for reason, count in counts.items() if reason != RUNNING}
-        seen = sum(asleep.values())
-        slept = 1.0 - ran - waited
-        if not seen and slept > 0.02:
-            asleep, seen = {"other": 1}, 1
-        thread.reasons |= asleep.keys() - {STOPPED}
-        for reason in thread.reasons:
-            share = slept * asleep.get(reason, 0) / seen if seen else 0.0
-            values[series_key("host.blocked", on=reason, tid=tid)] = [share]
-
-    def _read(self, thread: _Thread) -> tuple[int, int]:
-        if self._schedstat:
-            return thread.files.schedule()
-        return round(thread.files.ticks() * _TICK_S * SECOND), 0
-
-    def _judge(self, thread: _Thread, now: int, elapsed: int) -> None:
-        try:
-            on_cpu, waiting = thread.files.schedule()
-            main = thread.tid == self.process.pid
-            ran, waited = (on_cpu - thread.last[0]) / elapsed, (waiting - thread.last[1]) / elapsed
-            hot = _is_hot(ran, waited) and not thread.fresh
-            thread.last, thread.fresh = (on_cpu, waiting), False
-            watched = sum(other.watched for other in self._threads.values())
-            if main or (watched < _MOST_WATCHED and (hot or not self._schedstat)):
-                thread.files.watch(self._channels)
-                thread.watched = thread.fresh = True
-                thread.hot_until = now + _COOLS_NS
-                thread.last = self._read(thread)
-        except (OSError, ValueError):
-            self._drop(thread.tid)
-
-    def _follow(self, tid: int) -> None:
-        try:
-            self._threads[tid] = _Thread(self.process.pid, tid)
-        except OSError:
-            return
-
-    def _admit(self, unknown: set[int], most: int) -> list[int]:
-        """Which new threads to follow: all, or, where there are too many, the main thread and then each in its turn,
-        in the places of those that were followed longest without being hot.
-        """
-        if len(self._threads) + len(unknown) > most:
-            cold = [tid for tid, thread in self._threads.items() if not thread.watched and tid != self.process.pid]
-            for tid in cold[: most // 4]:
-                self._drop(tid)
-        ordered = sorted(unknown, key=lambda tid: (tid != self.process.pid, tid <= self._turn, tid))
-        admitted = ordered[: max(0, most - len(self._threads))]
-        if admitted:
-            self._turn = admitted[-1]
-        return admitted
+    def _watch(self, now: int, hot: list[tuple[int, int]]) -> None:
+        """The main thread always, then the hottest as far as there is room; cold ones make room."""
+        main = self.process.pid
+        for thread in tuple(self._threads.values()):
+            if now > thread.hot_until and thread.tid != main:
+                self._drop(thread.tid)
+        wanted = [tid for _, tid in sorted(hot, reverse=True) if tid != main]
+        if main not in self._threads and main in self._times:
+            wanted.insert(0, main)
+        for tid in wanted[: max(0, _MOST_WATCHED - len(self._threads))]:
+            with contextlib.suppress(OSError):
+                files = ThreadFiles(self._tasks, tid, schedstat=self._schedstat, channel=self._channels)
+                account = Account(waits=self._schedstat, ticks=self._ticks)
+                self._threads[tid] = _Thread(tid, files, account, now + _COOLS_NS)
+                self._look_at(self._threads[tid])
 
     def _drop(self, tid: int) -> None:
         thread = self._threads.pop(tid, None)
@@ -203,11 +230,9 @@ class ProcessWatch:
             thread.files.close()
 
     def _describe(self) -> SourceInfo:
-        blind = not self._channels or (self._named == 0 and self._unnamed >= _UNNAMED)
-        watched = sorted((thread for thread in self._threads.values() if thread.watched), key=lambda item: item.tid)
+        watched = sorted(self._threads.values(), key=lambda item: item.tid)
         process = self.process
-        missing = {} if self._schedstat else {"host.runqueue_wait": _NO_SCHEDSTAT}
-        signals = ["host.oncpu", "host.blocked", "host.stopped", *(["host.runqueue_wait"] if self._schedstat else [])]
+        booked = ("host.runqueue_wait", "host.runnable_threads")
         return SourceInfo(
             source=self.source,
             collector="host.threads_proc",
@@ -219,14 +244,21 @@ class ProcessWatch:
                 "critical_tid": process.pid,
                 "threads": [{"tid": thread.tid, "name": thread.files.name} for thread in watched],
             },
-            signals=signals,
+            signals=["host.oncpu", "host.blocked", "host.stopped", *(booked if self._schedstat else ())],
             period=WINDOW_NS / SECOND,
-            unsupported=missing,
+            unsupported={} if self._schedstat else dict.fromkeys(booked, _NO_SCHEDSTAT),
             window=WINDOW_NS / SECOND,
             error=0.004,
             refresh_by_signal={"host.stopped": "scrape"},
-            says="what threads wait on is not told here (run gaptop as the server's user or as root)" if blind else "",
+            period_by_signal={"host.runnable_threads": self._every} if self._schedstat else {},
+            window_by_signal={"host.runnable_threads": self._every} if self._schedstat else {},
+            says=self._blindness(),
         )
+
+    def _blindness(self) -> str:
+        if not self._channels:
+            return _REFUSED
+        return _UNTOLD if self._named == 0 and self._unnamed >= _UNNAMED else ""
 
 
 def _is_hot(ran: float, waited: float) -> bool:

@@ -1,29 +1,31 @@
-"""The server's processes as a whole: CPU time, memory, faults, compilers under them, connections, and their comings
-and goings.
+"""The server's processes as a whole: CPU time, memory, faults, cores, compilers under them, connections, and their
+comings and goings.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gaptop_collectors.collector import Batch, CollectorError, Delivered, Message, Note, SourceInfo
 from gaptop_collectors.engines.address import host_and_port, split_address
+from gaptop_collectors.host.compilers import Compilers
 from gaptop_collectors.host.process_files import Usage, read_usage
+from gaptop_collectors.host.process_place import Allowance, clock, read_allowance, shows_clocks
 from gaptop_collectors.host.tcp_table import TcpTable
 from gaptop_collectors.signals import series_key
 from gaptop_collectors.target import Processes, ServerProcess
 
-_COMPILER: Final = re.compile(
-    r"(.*-)?(nvcc|ptxas.*|cicc|cudafe\+\+|fatbinary|nvlink|cc1|cc1plus|c\+\+|cc|g\+\+|gcc|clang(\+\+)?|as|ld(\.\w+)?|lld"
-    r"|collect2|ninja|triton-(compile|opt|translate|llvm-opt)|hipcc|amdgcn.*|lld-link)(-\d+(\.\d+)*)?\Z"
-)
-_TABLE_BUDGET_S: Final = 0.004
-"""CPU seconds a second that reading the kernel's table of connections may cost."""
+_TABLE_BUDGET_S: Final = 0.002
+"""CPU seconds a second that reading the kernel's table of connections may cost while nothing happens."""
 _RAREST: Final = 9
+_AGAIN_S: Final = 10.0
+"""Affinities rarely change."""
+_CONNECTIONS: Final = ("host.connections", "host.unaccepted", "host.unread")
+_CLOCKS: Final = ("host.core_frequency", "host.core_frequency_max")
 _NO_RIGHT: Final = "reading it needs the server's user or root"
+_NO_CLOCKS: Final = "this host does not tell how fast its cores run (no cpufreq, as in most virtual machines)"
 
 
 class ServerProcesses:
@@ -40,6 +42,11 @@ class ServerProcesses:
         self._source = f"process/{self._url}"
         self._table = TcpTable(self._port)
         self._skip = 0
+        self._boosted_until = 0.0
+        self._compilers = Compilers()
+        self._allowances: dict[int, Allowance] = {}
+        self._allowed_at = 0.0
+        self._clocks = False
         self._known: dict[int, ServerProcess] = {}
         self._stopped: set[int] = set()
         self._gone: dict[str, int] = {}
@@ -51,12 +58,17 @@ class ServerProcesses:
         if not self._processes.current():
             raise self._nothing()
         self._info = None
+        self._allowed_at = 0.0
+        self._clocks = shows_clocks()
+        self._unsupported = {} if self._clocks else dict.fromkeys(_CLOCKS, _NO_CLOCKS)
         return ()
 
     def sample(self) -> Sequence[Message]:
         now = time.monotonic_ns()
         current = [process for process in self._processes.current() if process.role != "other"]
         out: list[Message] = list(self._changes(now, {process.pid: process for process in current}))
+        self._allow(current)
+        self._unsupported.pop("host.read_bytes", None)
         values: dict[str, list[float | None]] = {}
         for process in current:
             usage = read_usage(process.pid)
@@ -67,7 +79,7 @@ class ServerProcesses:
             if out:
                 return out
             raise self._nothing()
-        values["host.compilers"] = [float(self._compilers())]
+        values["host.compilers"] = [float(self._compilers.count(self._processes.current()))]
         self._count_connections(current[0].pid, values)
         info = self._describe(current)
         if info != self._info:
@@ -76,7 +88,9 @@ class ServerProcesses:
         return [*out, Batch(self._source, [now], values), Delivered(self._source, now)]
 
     def boost(self, seconds: float) -> None:
-        """Nothing to gain: these are counters, whose increments are exact at any period."""
+        """Count the connections every time for a while; the rest are counters, exact at any period."""
+        self._boosted_until = time.monotonic() + seconds
+        self._skip = 0
 
     def close(self) -> None:
         self._known.clear()
@@ -84,17 +98,31 @@ class ServerProcesses:
     def _write(self, process: ServerProcess, usage: Usage, values: dict[str, list[float | None]]) -> None:
         pid = process.pid
         values[series_key("host.cpu_seconds", pid=pid)] = [usage.cpu_seconds]
+        values[series_key("host.children_seconds", pid=pid)] = [usage.children_seconds]
+        values[series_key("host.threads", pid=pid)] = [float(usage.threads)]
         values[series_key("host.memory", pid=pid)] = [float(usage.memory)]
         values[series_key("host.major_faults", pid=pid)] = [float(usage.major_faults)]
         values[series_key("host.stopped", pid=pid)] = [float(usage.stopped)]
         if usage.read_bytes is None:
             self._unsupported["host.read_bytes"] = _NO_RIGHT
         else:
-            self._unsupported.pop("host.read_bytes", None)
             values[series_key("host.read_bytes", pid=pid)] = [float(usage.read_bytes)]
+        cores = self._allowances.get(pid, Allowance()).cores
+        if cores is not None:
+            values[series_key("host.allowed_cores", pid=pid)] = [float(cores)]
+        # The clock of a core that idles says nothing about the server's.
+        found = clock(usage.core) if self._clocks and usage.runnable else None
+        if found is not None:
+            values[series_key("host.core_frequency", pid=pid)] = [found[0]]
+            values[series_key("host.core_frequency_max", pid=pid)] = [found[1]]
 
-    def _compilers(self) -> int:
-        return sum(process.role == "other" and is_compiler(process.name) for process in self._processes.current())
+    def _allow(self, current: Sequence[ServerProcess]) -> None:
+        """Which cores each process may use: looked up every few seconds, and for a new process."""
+        now = time.monotonic()
+        pids = {process.pid for process in current}
+        if now - self._allowed_at > _AGAIN_S or pids != self._allowances.keys():
+            self._allowed_at = now
+            self._allowances = {pid: _allowance(pid) for pid in pids}
 
     def _count_connections(self, pid: int, values: dict[str, list[float | None]]) -> None:
         """A large host has a slow table: it is then left out at times (not observed, rather than an old value)."""
@@ -105,16 +133,18 @@ class ServerProcesses:
         try:
             found = self._table.count(pid)
         except (OSError, ValueError, IndexError) as error:
-            self._unsupported["host.connections"] = f"the kernel's table of connections cannot be read ({error})"
+            why = f"the kernel's table of connections cannot be read ({error})"
+            self._unsupported |= dict.fromkeys(_CONNECTIONS, why)
             return
-        self._skip = min(_RAREST, int((time.thread_time() - began) / _TABLE_BUDGET_S))
+        if time.monotonic() >= self._boosted_until:
+            self._skip = min(_RAREST, int((time.thread_time() - began) / _TABLE_BUDGET_S))
         if not found.listening:
-            self._unsupported["host.connections"] = (
-                f"nobody listens on port {self._port} beside the server (a proxy or another network namespace)"
-            )
+            why = f"nobody listens on port {self._port} beside the server (a proxy or another network namespace)"
+            self._unsupported |= dict.fromkeys(_CONNECTIONS, why)
             return
-        self._unsupported.pop("host.connections", None)
-        values["host.connections"] = [float(found.others)]
+        for name, count in zip(_CONNECTIONS, (found.others, found.unaccepted, found.unread), strict=True):
+            self._unsupported.pop(name, None)
+            values[name] = [float(count)]
 
     def _changes(self, now: int, current: dict[int, ServerProcess]) -> list[Note]:
         notes = []
@@ -155,18 +185,20 @@ class ServerProcesses:
         return Note(now, what, says, self._source, data)
 
     def _describe(self, current: Sequence[ServerProcess]) -> SourceInfo:
-        signals = ["host.cpu_seconds", "host.memory", "host.major_faults", "host.stopped", "host.compilers"]
-        signals += [name for name in ("host.read_bytes", "host.connections") if name not in self._unsupported]
+        signals = ["host.cpu_seconds", "host.children_seconds", "host.threads", "host.memory", "host.major_faults"]
+        signals += ["host.stopped", "host.allowed_cores", "host.compilers"]
+        signals += [name for name in ("host.read_bytes", *_CLOCKS, *_CONNECTIONS) if name not in self._unsupported]
+        inner = {process.pid: self._allowances.get(process.pid, Allowance()).inner_pid for process in current}
         return SourceInfo(
             source=self._source,
             collector=self.name,
             kind="host",
-            entity={"url": self._url, "pids": [process.pid for process in current]},
+            entity={"url": self._url, "pids": list(inner), "inner_pids": list(inner.values())},
             signals=signals,
             period=self.period,
             unsupported=dict(self._unsupported),
             refresh="scrape",
-            says="connections are counted without our own",
+            says="connections are counted without our own" + _container(inner),
         )
 
     def _nothing(self) -> CollectorError:
@@ -176,6 +208,13 @@ class ServerProcesses:
         )
 
 
-def is_compiler(name: str) -> bool:
-    """Whether a process name (perhaps cut to 15 characters by the kernel) is that of a compiler or its helpers."""
-    return _COMPILER.match(name.rpartition("/")[2]) is not None
+def _allowance(pid: int) -> Allowance:
+    try:
+        return read_allowance(pid)
+    except (OSError, ValueError):
+        return Allowance()
+
+
+def _container(inner: Mapping[int, int | None]) -> str:
+    named = [f"{pid} is {own}" for pid, own in inner.items() if own is not None]
+    return "; the server runs in a container: in its own log " + ", ".join(named[:4]) if named else ""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import psutil
+
+_ANEW: Final = 32
+"""Scans in which every row is read again once: its pid may be another process by now."""
+_HOSTS_PIDS: Final = "pid:[4026531836]"
+"""The number that the kernel gives to the host's own pid namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,32 @@ def read_row(pid: int) -> Row | None:
     if opening < 0 or len(fields) < 20 or fields[0] in "ZX":
         return None
     return Row(pid, int(fields[1]), text[opening + 1 : closing], int(fields[19]))
+
+
+class ProcessTable:
+    """Reads all processes again and again, for less: of those that were there before, only the wanted ones anew. Any
+    other can only become somebody's child by being born.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[int, Row] = {}
+        self._looks = 0
+
+    def scan(self, wanted: Collection[int]) -> dict[int, Row]:
+        """All processes by pid; the rows of those that are not ``wanted`` may be up to 32 scans old."""
+        self._looks += 1
+        turn = self._looks % _ANEW
+        rows = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                pid = int(name)
+                row = self._rows.get(pid)
+                if row is None or pid in wanted or pid % _ANEW == turn:
+                    row = read_row(pid)
+                if row is not None:
+                    rows[pid] = row
+        self._rows = rows
+        return rows
 
 
 def scan() -> dict[int, Row]:
@@ -82,6 +115,30 @@ def ancestors(rows: Mapping[int, Row], pid: int) -> list[int]:
         found.append(row.ppid)
         row = rows[row.ppid]
     return found
+
+
+def hidden_by(mountinfo: str, namespace: str) -> str:
+    """What keeps processes out of gaptop's sight here, with the remedy; "" where nothing does. ``mountinfo`` is that
+    file's text, ``namespace`` the link of gaptop's pid namespace."""
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        if left.split()[4:5] == ["/proc"] and re.search(r"hidepid=([12]|noaccess|invisible)", line):
+            return "/proc is mounted with hidepid and shows other users' processes to root alone: run gaptop as root"
+    if namespace and namespace != _HOSTS_PIDS:
+        return (
+            "gaptop runs in a container that shows only its own processes: start it on the host, or with --pid=host or "
+            "--pid=container:NAME (in Kubernetes shareProcessNamespace)"
+        )
+    return ""
+
+
+def hidden_here() -> str:
+    """:func:`hidden_by` of this process."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            return hidden_by(file.read(), os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        return ""
 
 
 def listeners() -> list[Listener]:

@@ -20,7 +20,12 @@ from gaptop_collectors.collector import CollectorError
 _PR_SET_PDEATHSIG: Final = 1
 _CAP_SYS_PTRACE: Final = 19
 _REMOTE: Final = "`sudo gaptop record -o - | gaptop open -`"
+_CANNOT_RUN: Final = 126
+"""setpriv's and the shell's exit code for a program that is there and does not start."""
 _ROOT_OF_PROC: Final = Path("/proc")
+_LONGEST: Final = 60
+"""Seconds after which a recorder ends in any case. None is meant to get there: this is for one whose parent was killed
+and that did not hear of it (a py-spy with file capabilities loses the parent-death signal)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +41,42 @@ def find_pyspy() -> Path:
 
     Raises :class:`CollectorError` (absent).
     """
+    there = None
     for folder in (Path(sysconfig.get_path("scripts")), Path(sys.executable).parent):
-        if os.access(folder / "py-spy", os.X_OK):
-            return folder / "py-spy"
-    found = shutil.which("py-spy")
-    if found is None:
+        found = folder / "py-spy"
+        if os.access(found, os.X_OK):
+            return found
+        there = there or (found if found.is_file() else None)
+    onpath = shutil.which("py-spy")
+    if onpath is not None:
+        return Path(onpath)
+    effect = "so Python stacks are not seen and no host cause can be proved"
+    if there is not None:
         raise CollectorError(
-            "py-spy is not installed, so Python stacks are not seen and no host cause can be proved: run "
-            f"`{sys.executable} -m pip install py-spy`.",
-            state="absent",
+            f"{there} is there but may not be executed, {effect}: run `chmod +x {there}`; if that does not help, its "
+            "file system is mounted noexec, so install gaptop on another one.",
+            state="refused",
         )
-    return Path(found)
+    raise CollectorError(
+        f"py-spy is not installed, {effect}: run `{sys.executable} -m pip install py-spy`.", state="absent"
+    )
+
+
+def stack_arguments(pid: int, rate: int) -> list[str]:
+    """py-spy's own words for the stacks of one process: never ``--subprocesses`` (it mixes up the stacks of forked
+    children), always ``--nonblocking`` (it never stops the server)."""
+    common = ["record", "-p", str(pid), "-r", str(rate), "-d", str(_LONGEST), "--nonblocking"]
+    return [*common, "-f", "chrometrace", "-i", "-t"]
+
+
+def gil_arguments(pid: int, rate: int, seconds: int) -> list[str]:
+    """For who holds the GIL: rate times seconds ticks, the last of which py-spy throws away."""
+    common = ["record", "-p", str(pid), "-r", str(rate), "-d", str(seconds), "--nonblocking"]
+    return [*common, "-f", "raw", "-t", "--gil"]
 
 
 def make_launcher(pyspy: Path) -> Launcher:
-    """A py-spy whose parent was killed waits on its FIFO for ever: let it die with the thread that starts it."""
+    """A py-spy whose parent was killed goes on sampling: let it die with the thread that starts it."""
     setpriv = shutil.which("setpriv")
     if setpriv is not None and _knows_pdeathsig(setpriv):
         return Launcher((setpriv, "--pdeathsig", "KILL", str(pyspy)), None)
@@ -99,7 +125,13 @@ def refusal(pid: int, proc: Path = _ROOT_OF_PROC) -> CollectorError:
     scope = _ptrace_scope(proc)
     if scope == 3:
         says = f"{blind} because kernel.yama.ptrace_scope is 3, {effect}: it can be changed only by a reboot."
-    elif own == 0 or _capable(proc):
+    elif _capable(proc):
+        says = (
+            f"{blind} although gaptop has CAP_SYS_PTRACE, {effect}: the process lives in another user namespace, or a "
+            "security module (SELinux, AppArmor, seccomp) forbids it; run gaptop on the host itself, or in the "
+            "server's container."
+        )
+    elif own == 0:
         says = (
             f"{blind} even as root, {effect}: this container lacks a capability; start it with "
             "`--cap-add SYS_PTRACE` (Kubernetes: securityContext.capabilities.add [SYS_PTRACE]), or run gaptop on the "
@@ -108,9 +140,10 @@ def refusal(pid: int, proc: Path = _ROOT_OF_PROC) -> CollectorError:
     elif owner is not None and owner != own:
         says = f"{blind} because it belongs to user id {owner} and we are {own}, {effect}: run {_REMOTE}."
     elif scope:
+        who = "its own parent" if scope == 1 else "a process with CAP_SYS_PTRACE"
         says = (
-            f"{blind} because kernel.yama.ptrace_scope is {scope}, {effect}: run {_REMOTE}, or allow it with "
-            "`sudo sysctl kernel.yama.ptrace_scope=0`; in a container, start it with `--cap-add SYS_PTRACE`."
+            f"{blind} because kernel.yama.ptrace_scope is {scope} (only {who} may), {effect}: run {_REMOTE}, or allow "
+            "it with `sudo sysctl kernel.yama.ptrace_scope=0`; in a container, start it with `--cap-add SYS_PTRACE`."
         )
     else:
         says = f"{blind}, {effect}: run {_REMOTE}; in a container, start it with `--cap-add SYS_PTRACE`."
@@ -131,6 +164,13 @@ def explain(pid: int, output: str, code: int | None) -> CollectorError:
         return CollectorError(
             f"Process {pid} has ended, so its stacks end here: restart the server and gaptop follows it.",
             state="absent",
+        )
+    if code == _CANNOT_RUN or "Exec format error" in output:
+        return CollectorError(
+            "py-spy cannot be executed on this machine (built for another processor, or its file system is mounted "
+            "noexec), so stacks are not seen: reinstall it here with "
+            f"`{sys.executable} -m pip install --force-reinstall py-spy`.",
+            state="refused",
         )
     errors = [line.strip() for line in output.splitlines() if line.startswith("Error:") or "panicked" in line]
     said = errors[0][:200] if errors else f"exit code {code}, no message"

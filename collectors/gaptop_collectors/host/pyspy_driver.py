@@ -7,7 +7,6 @@ recorder when the *thread* that started it ends.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import selectors
 import threading
@@ -17,17 +16,26 @@ from typing import Final
 
 from gaptop_collectors.collector import CollectorError, Hole, Message
 from gaptop_collectors.host.ended import EndedSources
-from gaptop_collectors.host.pyspy_budget import Load, make_plan, tick_seconds
-from gaptop_collectors.host.pyspy_command import Launcher
-from gaptop_collectors.host.pyspy_folder import PrivateFolder
-from gaptop_collectors.host.pyspy_recorder import Recorder
+from gaptop_collectors.host.pyspy_budget import (
+    FIRST_RATE,
+    Load,
+    Plan,
+    Purse,
+    closer,
+    guessed_tick,
+    make_plan,
+)
+from gaptop_collectors.host.pyspy_command import Launcher, stack_arguments
+from gaptop_collectors.host.pyspy_recorder import Recorder, living_threads
 from gaptop_collectors.host.pyspy_roller import SECOND, Roller
 from gaptop_collectors.host.pyspy_trace import StackTable
 from gaptop_collectors.target import ServerProcess
 
 _BUSY_TURN: Final = 0.02
 _CRITICAL: Final = ("engine", "worker", "server")
-_GUESSED_PYTHON: Final = 8
+_RATION: Final = 6 * SECOND
+"""At most one closer look in this time."""
+_LEAST_LOOK: Final = 2.0
 _TOO_FAST: Final = 1.1
 _TOO_SLOW: Final = 0.8
 """A rate stays as long as it lies between these multiples of the planned one, so that sources are not described anew
@@ -46,16 +54,20 @@ class PySpyDriver(threading.Thread):
         self._out: list[Message] = []
         self._trouble: CollectorError | None = None
         self._wanted: tuple[ServerProcess, ...] = ()
-        self._changed = self._early = self._leave = self._watching = False
+        self._changed = self._leave = self._watching = False
+        self._early = 0.0
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._folder = PrivateFolder()
-        self._numbers = itertools.count()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._table = StackTable()
         self._rollers: dict[tuple[int, int], Roller] = {}
         self._retiring: list[Roller] = []
         self._ended = EndedSources()
+        self._loads: list[Load[tuple[int, int]]] = []
+        self._plan: Plan[tuple[int, int]] = make_plan([])
+        self._purse = Purse()
+        self._earned_ns = time.monotonic_ns()
+        self._looked_ns = self._earned_ns - _RATION
 
     def want(self, processes: Sequence[ServerProcess]) -> None:
         """Watch exactly these Python processes from now on."""
@@ -65,10 +77,11 @@ class PySpyDriver(threading.Thread):
             self._wanted, self._changed = tuple(processes), True
         self._wake()
 
-    def hand_over(self) -> None:
-        """Deliver soon what is being watched now."""
+    def look_closer(self, seconds: float) -> None:
+        """Something is happening: sample faster for so long where the budget has something left for that, else only
+        deliver soon what is being watched now."""
         with self._lock:
-            self._early = True
+            self._early = seconds
         self._wake()
 
     def take(self) -> list[Message]:
@@ -89,8 +102,8 @@ class PySpyDriver(threading.Thread):
             return self._changed or self._watching
 
     def end(self) -> None:
-        """Stop everything: SIGINT, after a second SIGKILL; returns when all recorders and the folder are gone. What
-        they wrote until then can be taken."""
+        """Stop everything: SIGINT, after a second SIGKILL; returns when all recorders are gone. What they wrote until
+        then can be taken."""
         self._leave = True
         self._wake()
         if self.ident is not None:
@@ -116,18 +129,18 @@ class PySpyDriver(threading.Thread):
         self._select(max(0, due - now) / SECOND)
         with self._lock:
             changed, wanted, early = self._changed, self._wanted, self._early
-            self._changed = self._early = False
+            self._changed, self._early = False, 0.0
         if changed:
             self._adopt(wanted)
         now = time.monotonic_ns()
+        if early:
+            self._look_closer(early, now)
         out: list[Message] = []
         for roller in self._all():
-            if early:
-                roller.hand_over_early()
             out += roller.step(now)
         self._bury(now, out)
         if any(roller.measured() for roller in self._rollers.values()):
-            self._plan()
+            self._make_plan()
         out += self._ended.messages(now)
         alive = list(self._rollers.values())
         with self._lock:
@@ -159,21 +172,48 @@ class PySpyDriver(threading.Thread):
                 roller.stagger(len(self._rollers))
                 self._ended.discard(roller.source)
                 self._rollers[key] = roller
-        self._plan()
+        self._make_plan()
 
-    def _plan(self) -> None:
-        loads = []
+    def _make_plan(self) -> None:
+        self._earn(time.monotonic_ns())
+        self._loads = []
         for key, roller in self._rollers.items():
-            known = len(roller.threads) or _GUESSED_PYTHON
-            model = tick_seconds(known, max(0, _count_threads(roller.process.pid) - known))
-            tick = roller.tick_seconds if roller.tick_seconds is not None else model
-            loads.append(Load(key, roller.process.role in _CRITICAL, tick, roller.start_seconds))
-        plan = make_plan(loads, fast=self._fast)
+            if roller.lost:
+                continue
+            if roller.learnt.tick is None:
+                roller.learnt.guess = guessed_tick(len(living_threads(roller.process.pid) or ()))
+            self._loads.append(roller.learnt.load(key, roller.process.role in _CRITICAL))
+        self._plan = plan = make_plan(self._loads, fast=self._fast)
         for key, roller in self._rollers.items():
-            rate = plan.rates.get(key, 0)
+            rate = FIRST_RATE if roller.lost else plan.rates.get(key, 0)
             if not _TOO_SLOW * rate <= roller.rate <= _TOO_FAST * rate:
                 roller.rate = rate
             roller.window_ns = round(plan.window * SECOND)
+            roller.over_budget = plan.over
+
+    def _earn(self, now: int) -> None:
+        self._purse.earn((now - self._earned_ns) / SECOND, self._plan.share)
+        self._earned_ns = now
+
+    def _look_closer(self, seconds: float, now: int) -> None:
+        self._earn(now)
+        looked = [load for load in self._loads if load.critical] or self._loads
+        rollers = [self._rollers[load.key] for load in looked if load.key in self._rollers]
+        seconds = min(self._plan.window, max(_LEAST_LOOK, seconds))
+        hand_overs = sum(load.hand_over for load in looked)
+        rate = None
+        if not self._fast and now - self._looked_ns >= _RATION:
+            rate = closer(self._loads, self._plan, seconds, self._purse.saved)
+        if rate is not None:
+            self._looked_ns = now
+            more = sum((rate - self._plan.rates.get(load.key, 0)) * load.tick for load in looked)
+            self._purse.spend(hand_overs + more * seconds)
+            for roller in rollers:
+                roller.look_closer(rate, round(seconds * SECOND))
+        elif self._fast or self._purse.saved > hand_overs:
+            self._purse.spend(hand_overs)
+            for roller in rollers:
+                roller.hand_over_early()
 
     def _bury(self, now: int, out: list[Message]) -> None:
         for roller in [item for item in self._retiring if item.over]:
@@ -182,8 +222,7 @@ class PySpyDriver(threading.Thread):
             out.append(Hole(roller.source, min(roller.until, now), now, f"process {roller.process.pid} has ended"))
 
     def _start_recorder(self, pid: int, rate: int) -> Recorder:
-        fifo = self._folder.path / f"{pid}-{next(self._numbers)}"
-        return Recorder(self._launcher, pid, rate, fifo, self._selector)
+        return Recorder(self._launcher, stack_arguments(pid, rate), rate, self._selector)
 
     def _close(self) -> None:
         rollers = self._all()
@@ -207,11 +246,3 @@ class PySpyDriver(threading.Thread):
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._wake_write = -1
-        self._folder.remove()
-
-
-def _count_threads(pid: int) -> int:
-    try:
-        return len(os.listdir(f"/proc/{pid}/task"))
-    except OSError:
-        return 0

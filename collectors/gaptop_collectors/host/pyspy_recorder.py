@@ -1,4 +1,7 @@
-"""One `py-spy record` on one process, writing into a FIFO that we drain. Driven by a selector, never blocking."""
+"""One `py-spy record` on one process, writing into a pipe that we drain. Driven by a selector, never blocking.
+
+The pipe has no name: py-spy opens it through its own /proc/self/fd, and nothing is left on a disk, whoever is killed.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from gaptop_collectors.host import pyspy_command, pyspy_trace
@@ -19,6 +21,7 @@ from gaptop_collectors.host.pyspy_trace import StackTable, Trace
 _CHUNK: Final = 1 << 18
 _MOST_TEXT: Final = 1 << 16
 _MOST_BODY: Final = 64 << 20
+_CLOCK_LOOKS: Final = 5
 _COUNTS: Final = re.compile(r"Samples: (\d+) Errors: (\d+)")
 
 
@@ -26,9 +29,8 @@ class Recorder:
     """States: started, live (py-spy says that it samples), asked to stop, ended. All times are monotonic ns."""
 
     def __init__(
-        self, launcher: pyspy_command.Launcher, pid: int, rate: int, fifo: Path, selector: selectors.BaseSelector
+        self, launcher: pyspy_command.Launcher, arguments: Sequence[str], rate: int, selector: selectors.BaseSelector
     ) -> None:
-        self.pid = pid
         self.rate = rate
         self.live_ns: int | None = None
         self.asked_ns: int | None = None
@@ -37,31 +39,30 @@ class Recorder:
         self.cpu_seconds = 0.0
         self.start_seconds = 0.0
         """CPU time that it took to begin (ELF files, attaching); ``cpu_seconds`` is all of it, known at the end."""
-        self._fifo = fifo
         self._selector = selector
         self._written_ns: int | None = None
         self._body = bytearray()
         self._texts: dict[int, bytearray] = {}
         self._watched: set[int] = set()
-        os.mkfifo(fifo, 0o600)
-        self._body_fd = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        arguments = ["record", "-p", str(pid), "-r", str(rate), "-f", "chrometrace", "-i", "-t", "--nonblocking"]
+        self._body_fd, writable = os.pipe2(os.O_CLOEXEC)
         self.started_ns = time.monotonic_ns()
-        self._wall_offset = time.time_ns() - self.started_ns
+        self._wall_offset = _wall_offset()
         try:
             self._process = subprocess.Popen(
-                [*launcher.command, *arguments, "-o", str(fifo)],
+                [*launcher.command, *arguments, "-o", f"/proc/self/fd/{writable}"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=pyspy_command.environment(),
+                pass_fds=(writable,),
                 preexec_fn=launcher.in_child,
                 process_group=0,
             )
         except OSError:
             os.close(self._body_fd)
-            fifo.unlink(missing_ok=True)
             raise
+        finally:
+            os.close(writable)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._out, self._err = self._process.stdout.fileno(), self._process.stderr.fileno()
@@ -132,10 +133,19 @@ class Recorder:
         self.ended = True
         self._release()
 
+    def used_seconds(self) -> float:
+        """CPU time until now, while it runs."""
+        return _cpu_seconds(self._process.pid)
+
     @property
     def output(self) -> str:
         """All that py-spy said."""
         return b"".join(self._texts.values()).decode("utf-8", "replace")
+
+    @property
+    def body(self) -> bytes:
+        """What it wrote."""
+        return bytes(self._body)
 
     @property
     def behind(self) -> bool:
@@ -143,13 +153,22 @@ class Recorder:
         return "behind in sampling" in self.output
 
     @property
+    def stopped(self) -> bool:
+        """Whether it ended before its time: asked to, or because the process ended."""
+        return "Stopped sampling" in self.output
+
+    @property
+    def errors(self) -> int:
+        """Reads that failed."""
+        match = _COUNTS.search(self.output)
+        return int(match[2]) if match is not None else 0
+
+    @property
     def error_share(self) -> float:
         """Share of samples that py-spy could not read."""
         match = _COUNTS.search(self.output)
-        if match is None:
-            return 0.0
-        samples, errors = int(match[1]), int(match[2])
-        return errors / (samples + errors) if samples + errors else 0.0
+        tries = int(match[1]) + int(match[2]) if match is not None else 0
+        return self.errors / tries if tries else 0.0
 
     def trace(
         self, table: StackTable, delay_ns: int, not_before_ns: int | None, join_ns: int, alive: Collection[int] | None
@@ -162,10 +181,12 @@ class Recorder:
             return None
         events = pyspy_trace.parse_events(bytes(self._body))
         self._body.clear()
-        steady = abs(time.time_ns() - time.monotonic_ns() - self._wall_offset) < 1_000_000
+        steady = abs(_wall_offset() - self._wall_offset) < 500_000
         log = pyspy_trace.bracket(self.output, self._wall_offset) if steady else None
         latest = self.live_ns or self._written_ns
-        origin = pyspy_trace.find_origin(pyspy_trace.last_us(events), self._written_ns, self.started_ns, latest, log)
+        origin = pyspy_trace.find_origin(
+            pyspy_trace.last_us(events), self.asked_ns, self._written_ns, self.started_ns, latest, log
+        )
         trace = pyspy_trace.read_trace(
             events, origin.at_ns, delay_ns, table, not_before_ns=not_before_ns, join_ns=join_ns, alive=alive
         )
@@ -190,7 +211,16 @@ class Recorder:
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None and not pipe.closed:
                 pipe.close()
-        self._fifo.unlink(missing_ok=True)
+
+
+def _wall_offset() -> int:
+    """CLOCK_REALTIME - CLOCK_MONOTONIC in ns: the closest of some looks, for we may be kept off our core between two
+    clocks (13 ms were seen, and py-spy's log would be that far off)."""
+    looks = []
+    for _ in range(_CLOCK_LOOKS):
+        before, wall, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        looks.append((after - before, wall - (before + after) // 2))
+    return min(looks)[1]
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -201,3 +231,11 @@ def _cpu_seconds(pid: int) -> float:
             with open(f"/proc/{pid}/task/{tid}/schedstat", "rb") as file:
                 total += int(file.read().split()[0])
     return total / 1e9
+
+
+def living_threads(pid: int) -> set[int] | None:
+    """The process's thread ids; None where they cannot be read any more."""
+    try:
+        return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+    except OSError:
+        return None

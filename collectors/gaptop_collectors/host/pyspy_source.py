@@ -7,6 +7,8 @@ from typing import Final
 
 from gaptop_collectors.collector import CollectorError, SourceInfo
 from gaptop_collectors.host.pyspy_budget import BUDGET
+from gaptop_collectors.host.pyspy_learnt import Learnt
+from gaptop_collectors.host.roles import critical_tid
 from gaptop_collectors.target import ServerProcess
 
 LEFT_OUT: Final = "left out to keep py-spy inside its budget"
@@ -23,20 +25,24 @@ def describe(
     threads: Mapping[int, str],
     *,
     rate: int,
+    closer: int,
     window: float,
-    clock_error: float,
-    slowed: bool,
-    error_share: float,
+    learnt: Learnt,
+    over: bool,
     trouble: CollectorError | None,
 ) -> SourceInfo:
-    """``rate`` in Hz, 0 while the process is left out; ``window`` and ``clock_error`` in seconds; ``slowed``: py-spy
-    could not keep the rate that it was given; ``error_share`` of its reads failed; ``trouble``: why nothing is seen.
+    """``rate`` in Hz, 0 while the process is left out; ``closer``: the higher rate of a moment's closer look, 0 without
+    one; ``window`` in seconds; ``over``: more than the budget even so; ``trouble``: why nothing is seen.
     """
     says = f"{rate} Hz, {window:g} s windows" if rate else _LEFT_OUT_SAYS
-    if slowed:
+    if closer:
+        says += f", at this moment {closer} Hz"
+    if learnt.slowed > 1.05:
         says += ", slowed because py-spy fell behind"
-    if error_share > 0.05:
-        says += f", {error_share:.0%} of reads failed"
+    if over and rate:
+        says += f", more than {BUDGET:.0%} of a core even so, because the process has so many threads"
+    if learnt.error_share > 0.05:
+        says += f", {learnt.error_share:.0%} of reads failed"
     if trouble is not None:
         says = trouble.says
     return SourceInfo(
@@ -47,12 +53,12 @@ def describe(
             "pid": process.pid,
             "role": process.role,
             "name": process.name,
-            "critical_tid": process.pid,
+            "critical_tid": critical_tid(process, threads),
             "threads": [{"tid": tid, "name": name} for tid, name in sorted(threads.items())],
         },
         signals=(),
         period=window,
-        error=round(clock_error + _ERROR_TICKS / max(1, rate), 3),
+        error=round(learnt.clock_error + _ERROR_TICKS / max(1, rate), 3),
         paused=not rate and trouble is None,
         says=says,
     )

@@ -56,13 +56,22 @@ def bracket(log: str, wall_offset_ns: int) -> tuple[int, int] | None:
     return (low, high) if low is not None and high is not None and low <= high else None
 
 
-def find_origin(last_us: int, written_ns: int, spawned_ns: int, live_ns: int, log: tuple[int, int] | None) -> Origin:
-    """Time zero from the moment at which the trace (whose last event is ``last_us``) reached us, kept inside what is
-    known for sure: py-spy's own log where it can be read, else the time between its start and its first sign of life.
+def find_origin(
+    last_us: int, asked_ns: int | None, written_ns: int, spawned_ns: int, live_ns: int, log: tuple[int, int] | None
+) -> Origin:
+    """Time zero, kept inside what is known for sure: it lies between two lines of py-spy's own log (where they can be
+    read; else between its start and its first sign of life), and the last event (``last_us``) came before its trace
+    reached us (``written_ns``), but not before we asked for it (``asked_ns``).
+
+    A trace reaches us at once unless we are kept off our core; the latest moment that is left is taken even then, for
+    where the two lines lie far apart it is py-spy that was kept off its core, mostly before its time zero (measured).
     """
     low, high = log if log is not None and spawned_ns <= log[0] and log[1] <= live_ns else (spawned_ns, live_ns)
-    at = min(max(written_ns - last_us * 1000, low), high)
-    return Origin(at, max(at - low, high - at))
+    arrived = written_ns - last_us * 1000
+    if asked_ns is not None and low <= asked_ns - last_us * 1000 <= high:
+        low = asked_ns - last_us * 1000
+    at = min(max(arrived, low), high)
+    return Origin(at, high - low if arrived < low else at - low)
 
 
 class StackTable:

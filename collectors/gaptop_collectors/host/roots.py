@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gaptop_collectors.commandline import CommandLine, is_python, recognise, vllm_role
+from gaptop_collectors.commandline import CommandLine, is_python, recognise, titled
 from gaptop_collectors.engines.address import printable
 from gaptop_collectors.host.proctable import Listener, Row, ancestors, descendants, read_argv
-from gaptop_collectors.target import Role, ServerProcess
+from gaptop_collectors.host.roles import Member, roles_of
+from gaptop_collectors.target import ServerProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,36 +22,36 @@ class Root:
 
 
 def find_roots(rows: Mapping[int, Row]) -> list[Root]:
-    """The servers among these processes, by command line or by vLLM's process names; oldest first."""
+    """The servers among these processes, by command line or by an engine's process titles; oldest first."""
     commands: dict[int, CommandLine] = {}
-    titled: list[int] = []
+    renamed: dict[int, str] = {}
     for pid in rows:
         argv = read_argv(pid)
         command = recognise(argv)
         if command is not None:
             commands[pid] = command
-        elif vllm_role(argv) is not None:
-            titled.append(pid)
+        elif (found := titled(argv)) is not None:
+            renamed[pid] = found[0]
     roots = {
         pid: Root(pid, command.engine, command)
         for pid, command in commands.items()
-        if not any(above in commands and commands[above].engine == command.engine for above in ancestors(rows, pid))
+        if not any(above in commands and commands[above].engine == command.engine for above in _above(rows, pid))
     }
-    for pid in titled:
-        above = ancestors(rows, pid)
-        if any(parent in roots and roots[parent].engine == "vllm" for parent in above):
+    for pid, engine in renamed.items():
+        above = _above(rows, pid)
+        if any(parent in roots and roots[parent].engine == engine for parent in above):
             continue
-        # A program of somebody's own that embeds vLLM: the parent of the topmost renamed process is the front end.
-        top = next((p for p in reversed(above) if p in titled), pid)
+        # A program of somebody's own that embeds the engine: the topmost renamed process's parent is the front end.
+        top = next((p for p in reversed(above) if renamed.get(p) == engine), pid)
         parent = rows[top].ppid
         start = parent if parent in rows and is_python(read_argv(parent)) else top
-        roots.setdefault(start, Root(start, "vllm", None))
+        roots.setdefault(start, Root(start, engine, None))
     return sorted(roots.values(), key=lambda root: (rows[root.pid].started, root.pid))
 
 
 def root_of(rows: Mapping[int, Row], roots: Sequence[Root], pid: int) -> Root | None:
     """The server that a process belongs to."""
-    line = [pid, *ancestors(rows, pid)]
+    line = [pid, *_above(rows, pid)]
     return next((root for above in line for root in roots if root.pid == above), None)
 
 
@@ -69,23 +70,19 @@ def root_at_port(rows: Mapping[int, Row], roots: Sequence[Root], sockets: Sequen
 
 def processes_of(rows: Mapping[int, Row], root: int, engine: str) -> tuple[ServerProcess, ...]:
     """The server's tree with roles, the root first."""
-    pids = descendants(rows, root)
-    argvs = {pid: read_argv(pid) for pid in pids}
-    roles = {pid: vllm_role(argvs[pid]) for pid in pids}
+    pids = [pid for pid in descendants(rows, root) if pid in rows]
+    members = {pid: Member(pid, rows[pid].ppid, rows[pid].comm, read_argv(pid)) for pid in pids}
+    roles = roles_of(engine, root, members)
     found = []
     for pid in pids:
-        row = rows.get(pid)
-        if row is None:
-            continue
-        role = roles[pid] or (_root_role(set(roles.values()), engine) if pid == root else "other")
-        name = argvs[pid][0] if roles[pid] and argvs[pid] else row.comm
-        found.append(ServerProcess(pid, role, printable(name, 40), is_python(argvs[pid]), row.started))
+        argv = members[pid].argv
+        name = argv[0] if titled(argv) is not None else rows[pid].comm
+        found.append(ServerProcess(pid, roles[pid], printable(name, 40), is_python(argv), rows[pid].started))
     return tuple(found)
 
 
-def _root_role(below: Collection[Role | None], engine: str) -> Role:
-    if engine != "vllm":
-        return "server"
-    if "api" in below:
-        return "other"  # with several API servers their parent serves nothing itself
-    return "api" if "engine" in below else "server"
+def _above(rows: Mapping[int, Row], pid: int) -> list[int]:
+    """Parent, grandparent … with pid 1: in a container that may be the server itself."""
+    found = ancestors(rows, pid)
+    top = rows.get(found[-1] if found else pid)
+    return [*found, 1] if top is not None and top.ppid == 1 and 1 in rows else found

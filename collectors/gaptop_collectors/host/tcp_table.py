@@ -11,6 +11,8 @@ from typing import Final
 _ESTABLISHED: Final = "01"
 _LISTEN: Final = "0A"
 _LOOK_AGAIN: Final = 16
+_UNOWNED: Final = "0"
+"""The inode of a connection that waits to be accepted."""
 _PROC: Final = Path("/proc")
 
 
@@ -20,14 +22,20 @@ class _Socket:
     remote_port: int
     state: str
     inode: str
+    unread: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """``listening``: whether anybody listens on the port there. ``others`` leaves our own connections out."""
+    """``listening``: whether anybody listens on the port there. The rest leaves our own connections out: ``others`` are
+    established; of them ``unaccepted`` wait for the server to take them, and ``unread`` are taken and hold bytes that
+    it has not read.
+    """
 
     listening: bool
     others: int
+    unaccepted: int
+    unread: int
 
 
 class TcpTable:
@@ -58,8 +66,13 @@ class TcpTable:
         self._sort_out(set(clients))
         ours = {port for inode, port in clients.items() if inode in self._own}
         served = [item for item in sockets if item.local_port == self._port]
-        others = sum(item.state == _ESTABLISHED and item.remote_port not in ours for item in served)
-        return Connections(any(item.state == _LISTEN for item in served), others)
+        others = [item for item in served if item.state == _ESTABLISHED and item.remote_port not in ours]
+        return Connections(
+            listening=any(item.state == _LISTEN for item in served),
+            others=len(others),
+            unaccepted=sum(item.inode == _UNOWNED for item in others),
+            unread=sum(item.unread and item.inode != _UNOWNED for item in others),
+        )
 
     def _sockets(self, pid: int, name: str) -> Iterator[_Socket]:
         with open(self._proc / str(pid) / "net" / name, encoding="ascii") as table:
@@ -67,7 +80,8 @@ class TcpTable:
             for line in table:
                 fields = line.split()
                 if fields[3] in (_ESTABLISHED, _LISTEN):
-                    yield _Socket(_port(fields[1]), _port(fields[2]), fields[3], fields[9])
+                    unread = fields[4].rpartition(":")[2].strip("0") != ""
+                    yield _Socket(_port(fields[1]), _port(fields[2]), fields[3], fields[9], unread)
 
     def _sort_out(self, current: set[str]) -> None:
         """Which client sockets are ours: our own scraping must not look like somebody's request."""

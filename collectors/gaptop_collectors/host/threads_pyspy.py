@@ -66,10 +66,12 @@ class PySpyThreads:
         return messages
 
     def boost(self, seconds: float) -> None:
-        """Hand over early, so that the stacks of this moment come soon; at most one in three seconds."""
+        """Sample faster at once, for at least two seconds; where one was had in the last six seconds or the budget has
+        nothing left for it, only hand over early (at most once in three seconds).
+        """
         driver = self._driver
         if driver is not None:
-            driver.hand_over()
+            driver.look_closer(seconds)
 
     def finish(self) -> Sequence[Message]:
         """The last windows: every recorder is asked to write, and what comes within a second is delivered."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gaptop_collectors.engines.address import host_and_port
-from gaptop_collectors.host.proctable import is_local, listeners, read_row, scan
+from gaptop_collectors.host.proctable import ProcessTable, hidden_here, is_local, listeners, read_row, scan
 from gaptop_collectors.host.roots import find_roots, processes_of, root_at_port
 from gaptop_collectors.target import Server, ServerProcess
 
@@ -27,6 +27,7 @@ class ProcessTree:
     def __init__(self, server: Server, rediscover: Callable[[], int | None] | None = None) -> None:
         self._server = server
         self._rediscover = rediscover or self._by_port
+        self._table = ProcessTable()
         self._lock = threading.Lock()
         self._processes: tuple[ServerProcess, ...] = server.processes
         self._root = (server.processes[0].pid, server.processes[0].started) if server.processes else None
@@ -40,8 +41,8 @@ class ProcessTree:
             now = time.monotonic()
             if now >= self._next:
                 self._refresh(now)
-                # At most one per cent of a core, however long the process table is.
-                self._next = now + max(_REFRESH, 100 * (time.monotonic() - now))
+                # At most half a per cent of a core, however long the process table is.
+                self._next = now + max(_REFRESH, 200 * (time.monotonic() - now))
             return self._processes
 
     def why_empty(self) -> str:
@@ -56,17 +57,17 @@ class ProcessTree:
         if self._server.says:
             return self._server.says
         where = "listens on this host where gaptop can see it" if self._is_local() else "runs on this host"
-        return (
-            f"No process of {self._server.url} {where}, so host lanes stay empty; run gaptop on the server's host, as "
-            "the server's user or with sudo."
-        )
+        remedy = hidden_here() if self._is_local() else ""
+        remedy = remedy or "run gaptop on the server's host, as the server's user or with sudo"
+        return f"No process of {self._server.url} {where}, so host lanes stay empty; {remedy}."
 
     def _refresh(self, now: float) -> None:
         if self._root is not None:
             pid, started = self._root
             row = read_row(pid)
             if row is not None and row.started == started:
-                self._processes = processes_of(scan(), pid, self._server.engine)
+                below = {process.pid for process in self._processes}
+                self._processes = processes_of(self._table.scan(below | {pid}), pid, self._server.engine)
                 return
         self._processes = ()
         if now - self._searched < _SEARCH:

@@ -6,13 +6,13 @@ from typing import Final
 
 from gaptop.tui import palette
 from gaptop.tui.cells import Cell, Piece, Row
-from gaptop.tui.events import OURS, told
+from gaptop.tui.events import MILD, told
 from gaptop.tui.lanes.lane import BLANK, Drawn
 from gaptop.tui.scene import Scene, cost
 from gaptop.valleys.model import LETTERS, Valley
 
 _DIP: Final = "v"
-_OURS: Final[Cell] = ("!", palette.WAIT)
+_MILD: Final[Cell] = ("!", palette.WAIT)
 _HAPPENED: Final[Cell] = ("!", palette.BAD)
 
 
@@ -33,9 +33,9 @@ class ValleyLane:
         for dip in dips:
             for column in _range(scene, dip.start_s, dip.end_s):
                 cells[column] = (_DIP, palette.PLAIN if dip.confirmed else palette.DIM)
-        for event in told(scene, view.start, view.end):
+        for event in sorted(told(scene, view.start, view.end), key=lambda event: event.what not in MILD):
             if view.shows(event.t):
-                cells[view.column_at(event.t) - view.first] = _OURS if event.what in OURS else _HAPPENED
+                cells[view.column_at(event.t) - view.first] = _MILD if event.what in MILD else _HAPPENED
         shown = [
             v
             for v in scene.assessment.valleys

@@ -8,9 +8,10 @@ from typing import Final
 from gaptop.recording.lines import Event, Source
 from gaptop.tui import figures
 from gaptop.tui.devices import devices, working
-from gaptop.tui.events import beside
+from gaptop.tui.events import beside, pointed_at
 from gaptop.tui.scene import Scene
 from gaptop.tui.seen import UNKNOWN_MAPPING, blind_below, mapping_unknown
+from gaptop.valleys.coverage import UNDERSTOOD, critical_ratio
 from gaptop.valleys.model import Plateau, ShallowDip, Valley
 
 _WORDS: Final = {
@@ -29,7 +30,9 @@ def measured(scene: Scene, valley: Valley) -> str:
     """Idle time with its error, the bounds of the longest gap, and which signals agree."""
     parts = []
     if valley.idle_s is not None:
-        parts.append(f"{figures.seconds(valley.idle_s)}{_error(scene, valley.idle_error_s)}")
+        count = len(valley.devices)
+        over = f" added up over {count} devices" if count > 1 else ""
+        parts.append(f"{figures.seconds(valley.idle_s)}{_error(scene, valley.idle_error_s)}{over}")
     if valley.longest_gap_s is not None:
         parts.append(f"longest gap {figures.bounds(*valley.longest_gap_s)}")
     parts.append(_agreement(scene, valley.confirmed, valley.agreeing))
@@ -41,14 +44,19 @@ def besides(scene: Scene) -> tuple[tuple[str, str], ...]:
     dips = [dip for dip in scene.assessment.dips if _in_view(scene, dip.start_s, dip.end_s)]
     plateaus = [flat for flat in scene.assessment.plateaus if _in_view(scene, flat.start_s, flat.end_s)]
     unknown = mapping_unknown(devices(scene.sources), scene.sources)
+    pointed, more = pointed_at(scene)
     happened = [] if scene.valley is None else beside(scene, scene.valley)
-    if not (dips or plateaus or unknown or happened):
+    happened = [event for event in happened if event not in pointed]
+    unnamed = _unnamed(scene)
+    if not (dips or plateaus or unknown or pointed or happened or unnamed):
         return ()
     parts = [
+        ("event", _pointed(scene, pointed, more)),
         ("meanwhile", _meanwhile(scene, happened)),
         ("dips", _dips(scene, dips)),
         ("plateau", _plateau(plateaus[-1]) if plateaus else ""),
         ("blind", _blind(scene, dips[-1].device if dips else plateaus[-1].device) if dips or plateaus else ""),
+        ("rules", unnamed),
         ("mapping", scene.clean(unknown.removeprefix(f"{UNKNOWN_MAPPING}: "))),
     ]
     return tuple((label, f"unknown: {text}" if label == "mapping" else text) for label, text in parts if text)
@@ -56,6 +64,17 @@ def besides(scene: Scene) -> tuple[tuple[str, str], ...]:
 
 def _in_view(scene: Scene, start: float, end: float) -> bool:
     return start < scene.view.end and end > scene.view.start
+
+
+def _unnamed(scene: Scene) -> str:
+    """Where rules name little of what the critical threads did in view, stacks prove little either."""
+    ratio = critical_ratio(scene.timeline, scene.view.start, scene.view.end)
+    if ratio is None or ratio >= UNDERSTOOD:
+        return ""
+    return (
+        f"rules name about {round(ratio, 1):.0%} of what the threads did that the device waits for; the report tells "
+        "what they miss, --activities FILE adds rules"
+    )
 
 
 def _error(scene: Scene, error: float | None) -> str:
@@ -67,6 +86,12 @@ def _agreement(scene: Scene, confirmed: bool, agreeing: tuple[str, ...]) -> str:
     if not confirmed:
         return f"suspected: one signal alone{f' ({names[0]})' if names else ''}"
     return f"confirmed by {' and '.join(names[1:])}" if names[1:] else "confirmed by a second signal"
+
+
+def _pointed(scene: Scene, events: Sequence[Event], more: int) -> str:
+    """Each with its time; ``more`` of them are in view besides."""
+    said = [f"at {scene.clock(event.t)}: {scene.clean(event.says or event.what)}" for event in events]
+    return f" {scene.glyphs.dot} ".join([*said, f"{more} more in view (cursor: , .)"] if more else said)
 
 
 def _meanwhile(scene: Scene, happened: Sequence[Event]) -> str:

@@ -8,16 +8,18 @@ from rich.style import Style
 
 from gaptop.tui import figures, palette
 from gaptop.tui.cells import Piece, width_of
+from gaptop.tui.lost import alert
 from gaptop.tui.panels.besides import besides, measured
 from gaptop.tui.panels.chain import chain_pieces
 from gaptop.tui.scene import Scene
 from gaptop.tui.text import wrap
+from gaptop.valleys.hot_paths import place
 from gaptop.valleys.model import LETTERS, Exclusion, Fact, Valley
 
 _LABEL: Final = 10
 _INDENT: Final = 3
 _WORTH: Final = (
-    *("for", "against", "try", "try", "idle", "for", "against"),
+    *("for", "try", "event", "against", "try", "event", "idle", "stacks", "for", "against"),
     *("meanwhile", "runner-up", "unseen", "plateau", "dips", "blind"),
 )
 """Who gets the next row."""
@@ -45,6 +47,18 @@ def sentence_lines(scene: Scene, width: int) -> list[list[Piece]]:
     """What the analysis says in one plain sentence; two lines where one is too short."""
     sentence = scene.clean(scene.assessment.sentence or "Nothing can be concluded yet.")
     return [[(f" {line}", palette.BOLD)] for line in wrap(sentence, width - 2, 2, scene.glyphs.ellipsis)]
+
+
+def alert_lines(scene: Scene, width: int) -> list[list[Piece]]:
+    """A device that does not answer any more, and what to do: two lines at most, none where all answer."""
+    mark = f" {scene.glyphs.state_bad} "
+    room = width - len(mark) - 1
+    lines = wrap(alert(scene, 2 * room - 10), room, 2, scene.glyphs.ellipsis)
+    return [
+        [(" " * len(mark) if index else mark, palette.BAD), (line, palette.BAD)]
+        for index, line in enumerate(lines)
+        if line
+    ]
 
 
 def title(scene: Scene, valley: Valley, width: int) -> list[Piece]:
@@ -96,7 +110,8 @@ def _cause(valley: Valley) -> Style:
 def _loss(valley: Valley) -> str:
     if valley.verdict.cause == "no_demand":
         return "no loss: nothing was asked for"
-    device = f"{figures.seconds(valley.idle_s)} idle" if valley.idle_s is not None else ""
+    over = f" over {len(valley.devices)} devices" if len(valley.devices) > 1 else ""
+    device = f"{figures.seconds(valley.idle_s)} idle{over}" if valley.idle_s is not None else ""
     if valley.tokens_lost is None:
         return f"lost {device}" if device else "loss not known"
     if valley.tokens_lost == 0:
@@ -118,9 +133,10 @@ def _parts(scene: Scene, valley: Valley) -> list[tuple[str, str, Style]]:
         ("against", against, palette.PLAIN),
         ("try", scene.clean(verdict.advice), palette.BOLD),
         ("idle", measured(scene, valley), palette.PLAIN),
+        ("stacks", _stacks(scene, valley), palette.PLAIN),
         ("runner-up", runner, palette.DIM),
         ("unseen", separator.join(scene.clean(item) for item in verdict.unseen), palette.DIM),
-        *((label, text, palette.DIM) for label, text in besides(scene)),
+        *((label, text, palette.PLAIN if label == "event" else palette.DIM) for label, text in besides(scene)),
     ]
     return [part for part in parts if part[1]]
 
@@ -129,6 +145,16 @@ def _fact(scene: Scene, fact: Fact) -> str:
     return scene.clean(fact.says) or scene.clean(
         f"{fact.signal} {'not measured' if fact.value is None else fact.value}"
     )
+
+
+def _stacks(scene: Scene, valley: Valley) -> str:
+    """Where the thread was that the device waited for."""
+    if not valley.stacks:
+        return ""
+    thread = valley.stacks[0]
+    where = [f"{figures.ratio(path.share_ratio)} {place(*path.frames[-1])}" for path in thread.paths[:3]]
+    said = f" {scene.glyphs.dot} ".join(where) or "stacks without frames"
+    return scene.clean(f"{thread.role} {thread.thread}: {said}")
 
 
 def _excluded(scene: Scene, item: Exclusion) -> str:
@@ -149,8 +175,11 @@ def _shares(parts: list[tuple[str, str, Style]], width: int, rows: int) -> list[
 def _no_valley(scene: Scene, width: int, rows: int) -> list[list[Piece]]:
     text = "No valley so far." if scene.timeline.header is not None else "Nothing has been measured yet."
     lines: list[list[Piece]] = [[(f" {scene.glyphs.selected} {text}", palette.DIM)]]
-    said = [scene.clean(hint) for hint in scene.assessment.hints]
-    said += [f"{label}: {text}" for label, text in besides(scene)]
+    told = dict(besides(scene))
+    event = told.pop("event", "")
+    said = [event] if event else []
+    said += [scene.clean(hint) for hint in scene.assessment.hints]
+    said += [f"{label}: {text}" for label, text in told.items()]
     for hint in said:
         for line in wrap(hint, width - _INDENT - 1, 2, scene.glyphs.ellipsis):
             lines.append([(" " * _INDENT + line, palette.DIM)])

@@ -8,6 +8,7 @@ from typing import Final
 from gaptop.recording.lines import Source
 from gaptop.tui import figures
 from gaptop.tui.devices import Device, devices
+from gaptop.tui.lost import lost
 from gaptop.tui.scene import Scene
 from gaptop.tui.seen import mapping_unknown, missing, monitor_cost, resolution
 
@@ -27,8 +28,10 @@ _ROUNDED: Final = {
 def device_facts(scene: Scene) -> list[tuple[str, str]]:
     """(device, what is known) of every device, a line each; the label stands in the first one only."""
     facts: list[tuple[str, str]] = []
+    gone = lost(scene)
     for one in devices(scene.sources):
         lines = [line for source in one.sources for line in _source(scene.sources[source].info)]
+        lines = [*dict.fromkeys([*(gone[source] for source in one.sources if source in gone), *lines])]
         lines += _besides(scene, one)
         facts += [(one.label if index == 0 else "", line) for index, line in enumerate(lines)]
     return facts

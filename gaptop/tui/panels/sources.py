@@ -8,6 +8,7 @@ from typing import Final
 
 from gaptop.recording.lines import Health
 from gaptop.timeline.timeline import Timeline
+from gaptop.timeline.types import SourceView
 from gaptop.tui import figures, palette
 from gaptop.tui.cells import Piece
 from gaptop.tui.glyphs import Glyphs
@@ -41,7 +42,7 @@ def families(timeline: Timeline, healths: Mapping[str, Health], silence: float) 
     for src, health in healths.items():
         view = timeline.sources.get(src)
         newest = view.newest if view and view.newest is not None else health.newest
-        period = health.period or (view.info.period if view else None)
+        period = _period(view, health)
         lag = (view.info.lag + (view.info.window or 0.0)) if view else 0.0
         age = None if newest is None else max(0.0, timeline.now - newest) + silence
         windowed = health.collector == _WINDOWED
@@ -55,13 +56,22 @@ def families(timeline: Timeline, healths: Mapping[str, Health], silence: float) 
     return [_worst(grouped[name]) for name in sorted(grouped, key=lambda n: _place(order, n))]
 
 
+def _period(view: SourceView | None, health: Health) -> float | None:
+    """Seconds between readings of what this source gives most often: a MIG slice may have rare signals only."""
+    if view is None:
+        return health.period
+    info = view.info
+    fastest = min((info.period_by_signal.get(name, 0.0) for name in info.signals), default=0.0)
+    return max(health.period or info.period, fastest)
+
+
 def pieces(family: Family, glyphs: Glyphs, wide: bool) -> list[Piece]:
     """``● metrics 0.4 s (2/s)``; a state that is not ok is named, an age of over two periods is marked old."""
     mark, style = _mark(family, glyphs)
     words = [clean(family.name, glyphs.ascii)]
     if family.state != "ok":
         words.append(clean(family.state, glyphs.ascii))
-    if family.age is not None and family.state not in ("absent", "refused"):
+    if family.age is not None and family.state not in ("absent", "refused", "ended"):
         words.append(figures.age(family.age))
         if family.old:
             words.append("old")

@@ -118,7 +118,11 @@ def _reading(glyphs: Glyphs) -> list[tuple[str, str]]:
         ),
         (glyphs.plateau, "a plateau: recurring gaps shorter than the device's window W"),
         ("v", "a shallow dip: one gap shorter than W, or several; too little for a valley"),
-        ("!", "the driver reported an error, or our own call was slow or held back; the detail says which"),
+        (
+            "!",
+            "a driver reported an error, a device went, came back or was cut anew, the server restarted, or our own "
+            "call was slow or held back: the lines below say which; , and . move the cursor onto an older one",
+        ),
         (glyphs.selected, "a lane that the explained verdict rests on"),
         ("right edge", "the newest value, or the one under the cursor; (age) when older than two periods"),
     ]

@@ -123,7 +123,7 @@ class Dashboard(Screen[None]):
         second = header.second_line(
             scene,
             width,
-            session.healths,
+            session.states,
             silence=session.silence,
             probe_share=session.probe_share,
             screen_share=self.screen_share if session.feed.live else None,
@@ -224,9 +224,10 @@ class Dashboard(Screen[None]):
         """The sentence that is always there, and the explained valley; laid out again only when something changed."""
         valley, said = scene.valley, scene.assessment.sentence
         moving = scene.now if valley is None or valley.end_s is None else 0.0
-        key = (valley, said, scene.chosen, scene.start, width, self._split.detail, moving, besides(scene))
+        alert = detail.alert_lines(scene, width)
+        key = (valley, said, scene.chosen, scene.start, width, self._split.detail, moving, besides(scene), str(alert))
         if key != self._argued[0]:
-            lines = detail.sentence_lines(scene, width)
+            lines = [*detail.sentence_lines(scene, width), *alert]
             lines += detail.detail_lines(scene, width, self._split.detail - len(lines))
             self._argued = (key, lines)
         return self._argued[1]

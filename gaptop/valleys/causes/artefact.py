@@ -14,7 +14,13 @@ POWER_HELD: Final = 0.9
 """Board power above this share of its busy level: the device did not really rest."""
 
 RESTED: Final = 0.8
-"""Power (or SM activity) under this share of its busy level: the device did less than before, whoever's tokens come."""
+"""Power under this share of its busy level: the device did less than before, whoever's tokens come."""
+
+SHORTEST: Final = 1.0
+"""Seconds. Cards were measured whose power is an average over a second."""
+
+READINGS: Final = 2
+"""Readings inside a valley at least: between two of them its edges are averaged away."""
 
 OURS: Final = 0.1
 """Our own calls for a tenth of the time, beyond the usual: enough to hold a driver's lock that work needs."""
@@ -33,11 +39,11 @@ def _phantom_idle(evidence: Evidence) -> Finding:
     if progress is not None:
         rate = evidence.decode_rate if evidence.decode_rate is not None else evidence.step_rate
         facts = (Fact("tokens.decode", rate, "tokens/s", f"progress {progress:.0%} of the usual"),)
-    if evidence.power_ratio is not None:
+    power_seen = evidence.power_ratio is not None and _long_enough(evidence, evidence.power_every)
+    if evidence.power_ratio is not None and power_seen:
         says = f"power {evidence.power_ratio:.0%} of its busy level"
         facts = (*facts, Fact("device.power", round(evidence.power_ratio, 4), "ratio", says))
-    # Counters are read twice a second: over less than two readings "as ever" is only an average.
-    coarse = evidence.length < 1.0
+    coarse = not _long_enough(evidence, evidence.tokens_every)
     ours = evidence.own_share is not None and evidence.own_share >= OURS
     if (evidence.slow_calls or ours) and (progress is None or progress >= UNTOUCHED):
         slow = Fact("our_slow_call", float(evidence.slow_calls), "calls", "our own call was slow at that time")
@@ -46,20 +52,36 @@ def _phantom_idle(evidence: Evidence) -> Finding:
         return _stale(evidence)
     if progress < UNTOUCHED:
         return nothing("artefact", f"progress fell to {progress:.0%} of the usual: independent signals agree")
+    if coarse:
+        return nothing("artefact", unseen=(_too_coarse(evidence),))
+    if evidence.counters_fell:
+        fell = " and ".join(evidence.counters_fell)
+        return nothing("artefact", f"hardware counters ({fell}) fell as well: the device did rest")
+    if evidence.power_ratio is not None and not power_seen:
+        seldom = f"power is read every {evidence.power_every or SHORTEST:.3g} s: too seldom to judge by"
+        return nothing("artefact", unseen=(seldom,))
     if evidence.power_ratio is not None and evidence.power_ratio >= POWER_HELD:
-        score = POSSIBLE + 0.05 if coarse else STRONG
-        return Finding("artefact", score, "idle reading while tokens and power went on", facts)
-    rested = [item for item in (evidence.power_ratio, evidence.sm_ratio) if item is not None]
-    if rested and min(rested) < RESTED:
+        return Finding("artefact", STRONG, "idle reading while tokens and power went on", facts)
+    if evidence.power_ratio is not None and evidence.power_ratio < RESTED:
         says = "device mapping: the device rests, so the tokens come from another one, or from a buffer"
-        return Finding("artefact", POSSIBLE if coarse else LIKELY, says, facts, remedy=Remedy.MAPPING)
+        return Finding("artefact", LIKELY, says, facts, remedy=Remedy.MAPPING)
     return Finding(
         "artefact",
-        POSSIBLE - 0.1 if coarse else LIKELY,
+        LIKELY,
         "idle reading while tokens went on",
         facts,
         unseen=("power not seen",) if evidence.power_ratio is None else (),
     )
+
+
+def _long_enough(evidence: Evidence, every: float | None) -> bool:
+    """Whether readings ``every`` so many seconds tell a valley of this length from what lies around it."""
+    return evidence.length >= max(SHORTEST, READINGS * (every or 0.0)) - 1e-6
+
+
+def _too_coarse(evidence: Evidence) -> str:
+    every = "" if evidence.tokens_every is None else f" (read every {evidence.tokens_every:.3g} s)"
+    return f"tokens{every} are too coarse to show whether they paused for {evidence.length:.2f} s"
 
 
 def _stale(evidence: Evidence) -> Finding:

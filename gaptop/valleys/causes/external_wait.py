@@ -16,6 +16,9 @@ FAULTS: Final = 100.0
 """Page faults from storage a second; at 0.1-1 ms each they take a tenth of the time or more."""
 
 
+NOT_SAID_WHAT: Final = "stacks not seen: they would tell what it read"
+
+
 def external_wait(evidence: Evidence) -> Finding:
     main = critical(evidence)
     unseen = () if main.transfer is not None else ("threads not seen: connector frames",)
@@ -27,10 +30,11 @@ def external_wait(evidence: Evidence) -> Finding:
     if main.loading is not None and main.loading >= SHARE:
         fact = Fact("host.thread_activity", round(main.loading, 4), "ratio", f"loading frames {main.loading:.0%}")
         return Finding("external_wait", LIKELY + 0.1, "adapter or weights load", (fact,))
-    disk = [item.blocked_on_disk for item in evidence.threads if item.critical and item.blocked_on_disk is not None]
-    if disk and max(disk) >= SHARE:
-        fact = Fact("host.blocked", round(max(disk), 4), "ratio", f"critical thread blocked on storage {max(disk):.0%}")
-        return Finding("external_wait", STRONG, "storage", (fact,))
+    disk = _on_storage(evidence)
+    if disk >= SHARE:
+        fact = Fact("host.blocked", round(disk, 4), "ratio", f"critical thread blocked on storage {disk:.0%}")
+        blind = () if evidence.stacks_seen else (NOT_SAID_WHAT,)
+        return Finding("external_wait", STRONG, "storage", (fact,), unseen=blind)
     if evidence.major_faults is not None and evidence.major_faults >= FAULTS:
         says = f"{evidence.major_faults:.0f} page faults a second had to read storage"
         fact = Fact("host.major_faults", round(evidence.major_faults, 2), "faults/s", says)
@@ -47,3 +51,9 @@ def external_wait(evidence: Evidence) -> Finding:
     seen += [] if main.transfer is None else [f"transfer frames {main.transfer:.0%}"]
     seen += [] if evidence.major_faults is None else [f"{evidence.major_faults:.0f} page faults a second"]
     return nothing("external_wait", *((", ".join(seen),) if seen else ()), unseen=unseen)
+
+
+def _on_storage(evidence: Evidence) -> float:
+    """How long a critical thread was blocked on storage. In a sync, the driver's own sleep looks the same."""
+    threads = [item for item in evidence.threads if item.critical]
+    return max((item.held.read if item.held else item.blocked_on_disk or 0.0 for item in threads), default=0.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.demand import NAMES, front_unseen, hidden_demand, nobody_asks
+from gaptop.valleys.causes.no_core import slow_core, without_core
 from gaptop.valleys.causes.rule import (
     CERTAIN,
     FEW,
@@ -23,33 +25,18 @@ from gaptop.valleys.causes.rule import (
     waiting_fact,
 )
 from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.host_view import BUSY, ON_CPU, CriticalView, FrontView, critical, front_end, holds_none
+from gaptop.valleys.host_view import BUSY, ON_CPU, CriticalView, critical, front_end, holds_none
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
-WANTS_CPU: Final = 0.3
-"""Waiting for a core for a third of the time: more than an ordinary neighbour takes."""
+HELD: Final = 0.3
+"""Waiting for a lock for a third of the time is more than threads that share an interpreter do to each other."""
 
-THROTTLED: Final = 0.2
-"""Held back by the CPU quota for a fifth of the time."""
+WORTH_TELLING: Final = 0.1
 
-SCRAPE_SLOW: Final = 0.2
-"""Seconds: an event loop that answers in milliseconds otherwise is saturated when it takes this long."""
-
-NAMES: Final = {
-    "schedule": "scheduling",
-    "prepare_batch": "batch preparation",
-    "launch": "launching kernels",
-    "sample": "sampling",
-    "detokenize": "detokenise",
-    "tokenize": "front end (tokenise)",
-    "grammar": "grammar",
-    "multimodal": "front end (images)",
-    "serialize": "front end (serialise)",
-    "http": "front end (HTTP)",
-    "gc": "GC",
-    "log": "logging",
-}
+LOCK: Final = "lock or GIL wait"
+GIL_UNASKED: Final = "who held the interpreter's lock was not asked (--gil tells it)"
+STATES_UNSEEN: Final = "run states not seen: whether it ran, or waited for a core or a lock"
 
 REMEDIES: Final = {
     "gc": Remedy.GC,
@@ -66,24 +53,25 @@ REMEDIES: Final = {
 def host_starvation(evidence: Evidence) -> Finding:
     if evidence.stopped:
         return _stopped(evidence)
+    if nobody_asks(evidence):
+        return nothing("host_starvation", "nothing ran or waited, and nobody was connected")
     front, main = front_end(evidence), critical(evidence)
-    hidden = _hidden_demand(evidence, front)
+    hidden = hidden_demand(evidence, front)
     if hidden is not None:
         return hidden
     empty = True if holds_none(evidence) is not None else quiet(evidence)
     if empty and (main.work is None or main.work < BUSY):
-        return nothing("host_starvation", "nothing ran or waited", unseen=_unseen(evidence, front))
+        return nothing("host_starvation", "nothing ran or waited", unseen=front_unseen(evidence, front))
     if evidence.kv is not None and evidence.kv.high >= KV_FULL and evidence.waiting and evidence.waiting.mean >= SOME:
         return nothing("host_starvation", f"KV use reached {evidence.kv.high:.0%} while requests waited")
     facts = (
         *gauge_fact("sched.running", evidence.running, "running"),
         *waiting_fact(evidence),
         *rate_fact("step.count", evidence.step_rate, evidence.step_before, "steps", "steps/s"),
+        *slow_core(evidence),
     )
     found = [
-        item
-        for item in (_throttled(evidence, facts), _contended(main, facts), _working(evidence, main, facts))
-        if item is not None
+        item for item in (without_core(evidence, main, facts), _working(evidence, main, facts)) if item is not None
     ]
     if found:
         return max(found, key=lambda item: item.score)
@@ -91,7 +79,9 @@ def host_starvation(evidence: Evidence) -> Finding:
         if main.worker_unseen:
             return nothing("host_starvation", unseen=(WORKER_UNSEEN,))
         waits = f", the engine waiting or polling {main.waits:.0%}" if main.waits else ""
-        return nothing("host_starvation", f"the critical thread did host work only {main.work:.0%} of the time{waits}")
+        dozed = f", asleep in its frames {main.dozed:.0%} ({main.dozed_on})" if main.dozed else ""
+        says = f"the critical thread did host work only {main.work:.0%} of the time{waits}{dozed}"
+        return nothing("host_starvation", says)
     return _without_stacks(evidence, main, facts, empty)
 
 
@@ -103,75 +93,66 @@ def _stopped(evidence: Evidence) -> Finding:
     return Finding("host_starvation", CERTAIN, detail, (fact,), remedy=remedy)
 
 
-def _hidden_demand(evidence: Evidence, front: FrontView) -> Finding | None:
-    """The engine's queue is empty because the front end is blocked: the demand is in no gauge."""
-    running = evidence.running
-    if holds_none(evidence) is None:
-        if running is None or (evidence.waiting is not None and evidence.waiting.mean > FEW):
-            return None
-        if running.before is not None and running.mean > 0.5 * max(running.before, 1.0):
-            return None
-    facts = (
-        *gauge_fact("sched.running", running, "running"),
-        *waiting_fact(evidence),
-        *gauge_fact("sched.in_flight", evidence.in_flight, "HTTP requests open"),
-        *gauge_fact("host.connections", evidence.connections, "connections", "connections"),
-    )
-    if front.busy is not None and front.busy >= BUSY:
-        activity = front.activity if front.activity not in ("", "other") else ""
-        says = f"front-end thread {front.name or '?'} worked {front.busy:.0%} of the time ({activity or 'on CPU'})"
-        detail = NAMES.get(activity, "front end")
-        detail = detail if detail.startswith("front end") else f"front end ({activity})"
-        fact = Fact("host.thread_activity", round(front.busy, 4), "ratio", says)
-        score = STRONG if activity else LIKELY
-        return Finding("host_starvation", score, detail, (fact, *facts), remedy=Remedy.FRONT_END)
-    slow = evidence.scrape_latency
-    if slow is not None and slow >= SCRAPE_SLOW and slow >= 5 * (evidence.scrape_before or 0.0):
-        fact = Fact("latency.scrape", round(slow, 4), "seconds", f"the front end took {slow:.2f} s to answer a scrape")
-        unseen = _unseen(evidence, front)
-        return Finding("host_starvation", POSSIBLE + 0.05, "front end", (fact, *facts), (), unseen, Remedy.FRONT_END)
-    held = 0.0 if running is None or holds_none(evidence) is not None else running.mean
-    if evidence.in_flight is not None and evidence.in_flight.mean >= held + 1 - FEW:
-        return Finding("host_starvation", LIKELY, "front end", facts, (), _unseen(evidence, front), Remedy.FRONT_END)
-    return None
-
-
-def _throttled(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding | None:
-    share = evidence.throttled_share
-    if share is None or share < THROTTLED:
-        return None
-    says = f"the cgroup was held back by its CPU quota for {share:.2f} s a second"
-    fact = Fact("host.throttled", round(share, 4), "ratio", says)
-    return Finding("host_starvation", STRONG + 0.03, "cgroup throttling", (fact, *facts), remedy=Remedy.THROTTLING)
-
-
-def _contended(main: CriticalView, facts: tuple[Fact, ...]) -> Finding | None:
-    if main.wants_cpu is None or main.wants_cpu < WANTS_CPU:
-        return None
-    says = f"the critical thread waited for a core {main.wants_cpu:.0%} of the time"
-    fact = Fact("host.runqueue_wait", round(main.wants_cpu, 4), "ratio", says)
-    return Finding("host_starvation", STRONG, "CPU contention", (fact, *facts), remedy=Remedy.CONTENTION)
-
-
 def _working(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) -> Finding | None:
     if main.work is None or main.work < BUSY:
         return _strange(evidence, main, facts)
     name = NAMES.get(main.work_activity, main.work_activity)
     if main.work_activity == "other":
         name = _code(main)
+    ran = _ran(evidence, main.work, main)
+    if main.lock >= max(HELD, ran):
+        return _locked(evidence, main, name, facts)
     remedy = REMEDIES.get(main.work_activity, Remedy.USUAL)
     says = f"the critical thread did host work {main.work:.0%} of the time, mostly {name}"
     fact = Fact("host.thread_activity", round(main.work, 4), "ratio", says)
-    score = min(CERTAIN, LIKELY + 0.3 * main.work)
+    unseen = (STATES_UNSEEN,) if main.thread is None or main.thread.on_cpu is None else ()
+    score = min(CERTAIN, LIKELY + 0.3 * (ran + main.lock))
+    facts = (fact, *_lock_fact(main), *facts)
     if evidence.device_idle is False:
         busy = (f"the device was busy {evidence.busy:.0%}",)
         # On a CPU server launching *is* the computing: a busy device with a launching host is no starvation.
         score = WEAK if main.work_activity == "launch" else min(score, LIKELY)
-        return Finding("host_starvation", score, name, (fact, *facts), busy, remedy=remedy)
+        return Finding("host_starvation", score, name, facts, busy, unseen, remedy)
     if main.work_activity == "launch" and main.on_cpu is not None and main.on_cpu < BUSY:
         blocked = (f"the launching thread was on a core only {main.on_cpu:.0%} of the time",)
-        return Finding("host_starvation", POSSIBLE, name, (fact, *facts), blocked)
-    return Finding("host_starvation", score, name, (fact, *facts), remedy=remedy)
+        return Finding("host_starvation", POSSIBLE, name, facts, blocked)
+    return Finding("host_starvation", score, name, facts, unseen=unseen, remedy=remedy)
+
+
+def _ran(evidence: Evidence, work: float, main: CriticalView) -> float:
+    """How much of its work frames the thread can have run: not while it waited for a lock or a core, nor while the
+    hypervisor had given its core away."""
+    on_cpu = 1.0 if main.on_cpu is None else main.on_cpu
+    return min(work - main.lock, on_cpu) * (1.0 - (evidence.cores.steal or 0.0))
+
+
+def _locked(evidence: Evidence, main: CriticalView, name: str, facts: tuple[Fact, ...]) -> Finding:
+    """In work frames and asleep on a futex: that is the interpreter's lock, or another one."""
+    gil = None if main.thread is None else main.thread.gil
+    says = f"the critical thread waited for a lock {main.lock:.0%} of the time, inside {name}"
+    fact = Fact("host.blocked", round(main.lock, 4), "ratio", says)
+    score = min(STRONG + 0.05, LIKELY + 0.3 * main.lock)
+    against: tuple[str, ...] = ()
+    if evidence.device_idle is False:
+        score, against = min(score, LIKELY), (f"the device was busy {evidence.busy:.0%}",)
+    if gil is None or (gil.other < HELD and evidence.length < gil.window):
+        unseen = (GIL_UNASKED if gil is None else f"who held the GIL is only told over {gil.window:.0f} s at a time",)
+        return Finding("host_starvation", score, LOCK, (fact, *facts), against, unseen, Remedy.LOCK)
+    if gil.other < HELD:
+        says = f"meanwhile no other thread held the interpreter's lock for more than {gil.other:.0%}"
+        told = Fact("host.gil", round(gil.other, 4), "ratio", says)
+        detail = f"{LOCK}: not the GIL"
+        return Finding("host_starvation", score, detail, (fact, told, *facts), against, remedy=Remedy.OTHER_LOCK)
+    did = f" ({NAMES.get(gil.activity, gil.activity)})" if gil.activity else ""
+    told = Fact("host.gil", round(gil.other, 4), "ratio", f"meanwhile {gil.name} held the GIL {gil.other:.0%}{did}")
+    detail = f"{LOCK}: {gil.name} held the GIL"
+    return Finding("host_starvation", score, detail, (fact, told, *facts), against, remedy=Remedy.LOCK)
+
+
+def _lock_fact(main: CriticalView) -> tuple[Fact, ...]:
+    if main.lock < WORTH_TELLING:
+        return ()
+    return (Fact("host.blocked", round(main.lock, 4), "ratio", f"{main.lock:.0%} of it waiting for a lock or the GIL"),)
 
 
 def _code(main: CriticalView) -> str:
@@ -191,7 +172,7 @@ def _strange(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) ->
 
 def _without_stacks(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...], empty: bool | None) -> Finding:
     """A core at 100 % may be a busy-wait: without stacks this cannot be proved."""
-    unseen = _unseen(evidence, front_end(evidence))
+    unseen = front_unseen(evidence, front_end(evidence))
     if empty is None:
         return nothing("host_starvation", unseen=unseen)
     if evidence.device_idle is False:
@@ -213,12 +194,3 @@ def _without_stacks(evidence: Evidence, main: CriticalView, facts: tuple[Fact, .
     slowed = evidence.progress_ratio is not None and evidence.progress_ratio < SLOW
     score = POSSIBLE if slowed and evidence.device_idle and not evidence.frozen else WEAK + 0.05
     return Finding("host_starvation", score, "host not seen", facts, unseen=unseen)
-
-
-def _unseen(evidence: Evidence, front: FrontView) -> tuple[str, ...]:
-    unseen = []
-    if not evidence.stacks_seen:
-        unseen.append("threads not seen" if not evidence.states_seen else "stacks not seen: work or busy-wait")
-    if front.busy is None:
-        unseen.append("front end not seen")
-    return tuple(unseen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.demand import may_be_held, nobody_asks
 from gaptop.valleys.causes.rule import (
     FEW,
     LIKELY,
@@ -29,6 +30,9 @@ READ_TWICE: Final = 1.0
 """Seconds: over less than two readings a rate is only an average."""
 
 EACH_FAST: Final = 0.8
+SPUN: Final = 0.2
+"""Busy-waiting threads are worth a word from here on: somebody may have seen their cores at work."""
+
 SLOW_ANSWER: Final = 0.2
 """Seconds: an idle front end answers a scrape in milliseconds, one that is stuck in hundreds of them."""
 
@@ -70,6 +74,11 @@ def _awaiting(evidence: Evidence, awaits: float) -> tuple[Fact, ...]:
 
 
 def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
+    facts = (*facts, *_spinning(evidence))
+    if nobody_asks(evidence):
+        asked = gauge_fact("sched.in_flight", evidence.in_flight, "HTTP requests open")
+        asked = asked or gauge_fact("host.connections", evidence.connections, "connections", "connections")
+        return Finding("no_demand", STRONG + 0.05, "queue empty", (*facts, *asked))
     front = front_end(evidence)
     in_flight = evidence.in_flight
     open_requests = evidence.connections
@@ -77,6 +86,13 @@ def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
         return Finding(
             "no_demand", WEAK, "queue empty", facts, (f"{in_flight.mean:.0f} HTTP requests were open in the front end",)
         )
+    if evidence.unread is not None and evidence.unread.mean >= SOME:
+        unread = f"{evidence.unread.mean:.0f} connections waited for the front end to read them"
+        return Finding("no_demand", WEAK, "queue empty", facts, (unread,))
+    if may_be_held(evidence, front):
+        count = 0.0 if open_requests is None else open_requests.mean
+        kept = f"{count:.0f} connections were open: keep-alive, or requests held by a front end that nobody saw"
+        return Finding("no_demand", WEAK, "queue empty", facts, (kept,))
     main = critical(evidence)
     work = max(main.work or 0.0, main.on_worker or 0.0, main.sync or 0.0)
     if work >= BUSY:
@@ -109,6 +125,14 @@ def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
             open_says = f"{open_requests.mean:.0f} connections are open: keep-alive, or requests held by the front end"
             unseen = (open_says, *unseen)
     return Finding("no_demand", score, "queue empty", facts, unseen=unseen)
+
+
+def _spinning(evidence: Evidence) -> tuple[Fact, ...]:
+    """That a CPU device's threads were busy, and only with waiting."""
+    if evidence.spinning is None or evidence.spinning < SPUN:
+        return ()
+    says = f"the compute threads only busy-waited, {evidence.spinning:.0%} of their time"
+    return (Fact("device.spinning", round(evidence.spinning, 4), "ratio", says),)
 
 
 def _client_limited(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.demand import nobody_asks
 from gaptop.valleys.causes.rule import FEW, LIKELY, POSSIBLE, STRONG, WEAK, WORKER_UNSEEN, nothing, quiet
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import BUSY, CriticalView, critical
@@ -33,6 +34,8 @@ def synchronisation(evidence: Evidence) -> Finding:
     unseen = () if main.sync is not None else (f"{what} not seen: a sync leaves no trace in metrics",)
     if main.worker_unseen:
         unseen = (WORKER_UNSEEN,)
+    if nobody_asks(evidence):
+        return nothing("synchronisation", "nothing ran or waited, and nobody was connected", unseen=unseen)
     # Gauges that move when a step ends still read 0 during the first one.
     if quiet(evidence) and (main.sync or 0.0) < BLOCKED:
         return nothing("synchronisation", "nothing ran, so nothing had to be waited for", unseen=unseen)
