@@ -13,6 +13,7 @@ import pytest
 
 from gaptop.lab.launch import Lab, LabInfo
 from tests.fakes import vllm_process
+from tests.fakes.nvml import build
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,6 +26,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class FakeServer(NamedTuple):
     url: str
     process: subprocess.Popen[str]
+
+
+@pytest.fixture(scope="session")
+def stand_in_nvml() -> None:
+    """The stand-in for the driver's library can be built; skips, with the reason, where there is no C compiler."""
+    try:
+        build.library()
+    except build.NoCompiler as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -14,16 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.nvml import build
 from tests.fakes.nvml.child import SERIES, Line, enough, of, read, readings, start, watch
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _compiler() -> None:
-    try:
-        build.library()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("stand_in_nvml")
 
 
 def windows(lines: Sequence[Line], start_ns: int, window_s: float) -> list[tuple[float, float]]:

@@ -11,16 +11,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.fakes.nvml import build
 from tests.fakes.nvml.child import ROOT, SERIES, Line, enough, of, read, readings, start, watch
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _compiler() -> None:
-    try:
-        build.library()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("stand_in_nvml")
 
 
 def test_mig_is_not_supported_never_zero() -> None:

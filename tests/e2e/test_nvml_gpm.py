@@ -18,12 +18,7 @@ BUSY = [(0.0, 3.0), (3.3, 6.0), (6.05, 9.0), (10.0, 14.0)]
 GPU = {"uuid": "GPU-fake-0", "intervals": BUSY}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiler() -> None:
-    try:
-        build.library()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("stand_in_nvml")
 
 
 def busy_between(start_s: float, end_s: float) -> float:

@@ -20,12 +20,7 @@ BUSY = {"series": [(0.9, 300.0), (0.4, 200.0), (0.7, 250.0)], "loop": True}
 NEVER_ZERO = ("device.busy", "device.power", "device.memory_used", "device.memory_total", "device.clock_sm")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiler() -> None:
-    try:
-        build.library()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("stand_in_nvml")
 
 
 def source(lines: Sequence[Line]) -> str:

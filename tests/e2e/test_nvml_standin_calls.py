@@ -19,12 +19,7 @@ ALL = 0xFFFFFFFF
 XID = "nv.nvmlEventTypeXidCriticalError"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiler() -> None:
-    try:
-        build.library()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("stand_in_nvml")
 
 
 def test_nvlink_counters_of_each_link_and_of_all() -> None:

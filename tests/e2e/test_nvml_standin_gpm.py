@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.nvml import build
 from tests.fakes.nvml.ask import answer
 
 GPM = """
@@ -28,12 +27,7 @@ def between(first, second, ids):
 WORK: dict[str, Any] = {"gpm": True, "intervals": [(0, 1.0), (1.05, 1.2), (2.0, 3.0)], "sm": 0.8, "tensor": 0.3}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiler() -> None:
-    try:
-        build.library()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("stand_in_nvml")
 
 
 def test_metrics_are_what_was_done_between_two_samples() -> None:

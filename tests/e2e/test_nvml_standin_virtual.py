@@ -20,12 +20,7 @@ from tests.fakes.nvml.clocks import BEGIN_NS
 GPU = "nvml/GPU-fake-0"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiler() -> None:
-    try:
-        build.library()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("stand_in_nvml")
 
 
 def work(seconds: float, seed: int) -> list[tuple[float, float]]:

@@ -18,12 +18,7 @@ def ring(kind=0):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiler() -> None:
-    try:
-        build.library()
-    except build.NoCompiler as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("stand_in_nvml")
 
 
 def ring(seconds: float, device: dict[str, Any], **config: Any) -> list[tuple[float, int]]:

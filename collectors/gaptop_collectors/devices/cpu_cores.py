@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gaptop_collectors.devices.cpu_threads import PROC
-from gaptop_collectors.host.cgroup_files import places
+from gaptop_collectors.host.cgroup_files import places, tightest_limit
 
 
 def affine(tids: Iterable[int], affinity: Callable[[int], set[int]] = os.sched_getaffinity) -> int:
@@ -28,28 +28,11 @@ def quota(pids: Iterable[int], proc: Path = PROC) -> float | None:
     limits: dict[Path, float] = {}
     for pid in pids:
         try:
-            found = [
-                (limit, folder)
-                for place in places(pid, proc)
-                for folder in place.folders
-                if (limit := _limit(folder, place.version)) is not None
-            ]
+            found = tightest_limit(places(pid, proc))
         except (OSError, ValueError):
             return None
-        if not found:
+        if found is None:
             return None
-        limit, folder = min(found)
+        limit, folder = found
         limits[folder] = limit
     return sum(limits.values()) if limits else None
-
-
-def _limit(folder: Path, version: int) -> float | None:
-    try:
-        if version == 2:
-            most, period = (folder / "cpu.max").read_text().split()
-        else:
-            most = (folder / "cpu.cfs_quota_us").read_text().strip()
-            period = (folder / "cpu.cfs_period_us").read_text().strip()
-    except OSError:
-        return None
-    return None if most in ("max", "-1") else int(most) / int(period)

@@ -65,17 +65,23 @@ def throttled_seconds(place: Place) -> float | None:
     return sum(found) if found else None
 
 
-def tightest(found: Iterable[Place]) -> Quota | None:
-    """The quota that leaves the least; None where none is set."""
+def tightest_limit(found: Iterable[Place]) -> tuple[float, Path] | None:
+    """The quota that leaves the least, in cores' worth of time, and the group that has it; None where none is set."""
     limits = [
         (limit, folder)
         for place in found
         for folder in place.folders
         if (limit := _limit(folder, place.version)) is not None
     ]
-    if not limits:
+    return min(limits, default=None)
+
+
+def tightest(found: Iterable[Place]) -> Quota | None:
+    """The quota that leaves the least, and how often it held the group back; None where none is set."""
+    limit = tightest_limit(found)
+    if limit is None:
         return None
-    cores, folder = min(limits)
+    cores, folder = limit
     stat = _stat(folder)
     return Quota(cores, stat.get("nr_periods", 0), stat.get("nr_throttled", 0))
 
