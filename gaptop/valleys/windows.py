@@ -25,10 +25,14 @@ FARTHEST: Final = 3600.0
 EMPTY: Final = 1e-4
 """A window that reads no more than this is empty: float32 and nothing else."""
 
+AT_REST: Final = 0.02
+"""A window that reads no more than this counts as idle in a gap. Devices at rest show 1-2 % by themselves: GPUs when a
+program attaches, the threads of a server that only looks whether there is work."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Seconds. ``longest``: bounds of the longest contiguous gap, None where its windows are forgotten."""
+    """Seconds. ``longest``: bounds of the longest gap, idle to within 2 %; None where its windows are forgotten."""
 
     start: float
     end: float
@@ -135,37 +139,50 @@ def _error(values: Floats, lengths: Floats, rounding: str) -> float:
 
 
 def longest_gap(steps: Steps, rounding: str) -> tuple[float, float]:
-    """Bounds of the longest contiguous gap in neighbouring windows (the low ones, with one more at each end).
+    """Bounds of the longest gap in neighbouring windows (the low ones, with one more at each end), in seconds.
 
-    Empty windows in a row are one gap, to within what rounding hides at its ends. It may reach into the window before
-    and after them by as much as those were idle; without an empty one, the idle parts of two neighbours may touch. No
-    gap spans a window that was partly busy. A hole was not seen: it adds to what is possible, never to what is sure.
+    A gap is idle to within 2 %: windows that read no more than that are one gap where they lie in a row, to within the
+    work that those at its ends may hold outside of it. It may reach into the window before and after them by as much
+    as those were idle (and 2 % more, where a window of the row shows work that does not end a gap); without a row, the
+    idle parts of two neighbours may touch. No gap spans a window that reads more. A hole was not seen: it adds to what
+    is possible, never to what is sure.
     """
     most = most_idle(steps.value, rounding)
-    high = touching = 0.0
+    high = touching = beside = 0.0
+    worked = False
     reached: float | None = None
-    for start, end, idle in zip(steps.start.tolist(), steps.end.tolist(), most.tolist(), strict=True):
+    for start, end, value, idle in zip(
+        *(part.tolist() for part in (steps.start, steps.end, steps.value, most)), strict=True
+    ):
         if reached is not None and start - reached > APART:
             touching += start - reached
-            high = max(high, touching)
         reached = end
-        high = max(high, touching + idle * (end - start))
-        touching = touching + end - start if idle >= 1.0 - 1e-9 else idle * (end - start)
+        if value <= AT_REST + EMPTY:
+            if value > EMPTY and not worked:
+                worked = True
+                touching += beside
+            touching += end - start
+            high = max(high, touching)
+            continue
+        spare = min(AT_REST, 1.0 - idle) * (end - start)
+        high = max(high, touching + idle * (end - start) + (spare if worked else 0.0))
+        touching, beside, worked = idle * (end - start), spare, False
     return _sure(steps, rounding), high
 
 
 def _sure(steps: Steps, rounding: str) -> float:
-    """The longest row of empty windows, less the work that rounding may hide at its two ends."""
-    hidden = doubt(rounding).zero
-    sure = 0.0
-    lengths: list[float] = []
+    """The longest row of windows at rest, less the work that its two ends may hold: the gap may begin after it, or end
+    before it."""
+    known = doubt(rounding)
+    sure = seconds = first = 0.0
     reached: float | None = None
     for start, end, value in zip(steps.start.tolist(), steps.end.tolist(), steps.value.tolist(), strict=True):
-        if value > EMPTY or (reached is not None and start - reached > APART):
-            lengths.clear()
-        if value <= EMPTY:
-            lengths.append(end - start)
-            ends = lengths[:1] if len(lengths) == 1 else [lengths[0], lengths[-1]]
-            sure = max(sure, sum(lengths) - hidden * sum(ends))
+        if value > AT_REST + EMPTY or (reached is not None and start - reached > APART):
+            seconds = 0.0
         reached = end
+        if value <= AT_REST + EMPTY:
+            work = (value + known.above if value > EMPTY else known.zero) * (end - start)
+            sure = max(sure, seconds + end - start - work - (first if seconds else 0.0))
+            first = first if seconds else work
+            seconds += end - start
     return sure

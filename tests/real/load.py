@@ -6,12 +6,19 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import aiohttp
 
 MAX_REQUESTS = 2000
+
+PENALTIES: Final[Mapping[str, object]] = {"presence_penalty": 0.5, "frequency_penalty": 0.3, "repetition_penalty": 1.1}
+_WORDS: Final = "def class import return self async await for while if else try except lambda yield with raise".split()
+
+Options = Callable[[], Mapping[str, object]]
+"""Called for each request; what it gives replaces or joins the fields of the request's body."""
 
 
 @dataclass(slots=True)
@@ -40,7 +47,10 @@ class Drive:
 
 
 class Client:
-    """Streams completions from an OpenAI-style (vLLM) or llama-server endpoint; prompts are lists of token ids."""
+    """Streams completions from an OpenAI-style (vLLM) or llama-server endpoint.
+
+    Prompts are lists of token ids, so that the server need not tokenise, unless the options bring a text.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, url: str, engine: str, drive: Drive) -> None:
         self._session, self._url, self._engine, self.drive = session, url, engine, drive
@@ -54,12 +64,29 @@ class Client:
         body = {"prompt": prompt, "n_predict": output_tokens, "ignore_eos": True, "cache_prompt": False}
         return "/completion", {**body, "stream": True}
 
-    async def one(self, prompt_tokens: int, output_tokens: int) -> None:
+    def text(self, words: int) -> str:
+        """A prompt that the server has to tokenise itself."""
+        return " ".join(self._random.choice(_WORDS) for _ in range(words))
+
+    def schema(self, fields: int) -> dict[str, object]:
+        """A JSON schema that no request has brought before, so that its grammar has to be compiled."""
+        number = self._random.randrange(10**9)
+        names = [f"field_{number}_{index}" for index in range(fields)]
+        kinds: list[dict[str, object]] = [
+            {"type": "string", "pattern": "^[0-9]{5}$"},
+            {"type": "integer"},
+            {"type": "array", "items": {"type": "string"}},
+        ]
+        properties = {name: kinds[index % len(kinds)] for index, name in enumerate(names)}
+        return {"type": "object", "properties": properties, "required": names}
+
+    async def one(self, prompt_tokens: int, output_tokens: int, options: Options = dict) -> None:
         """One request, read to its end; a refused or broken one is counted, not raised."""
         self.drive.sent += 1
         if self.drive.sent > MAX_REQUESTS:
             raise RuntimeError("more requests than a test may send")
         path, body = self._body(prompt_tokens, output_tokens)
+        body |= options()
         first = 0.0
         try:
             async with self._session.post(self._url + path, json=body) as answer:
@@ -72,13 +99,15 @@ class Client:
         except (aiohttp.ClientError, TimeoutError):
             self.drive.failed += 1
 
-    async def closed_loop(self, clients: int, seconds: float, prompt_tokens: int, output_tokens: int) -> None:
+    async def closed_loop(
+        self, clients: int, seconds: float, prompt_tokens: int, output_tokens: int, options: Options = dict
+    ) -> None:
         """So many clients, each sending its next request when the last has ended, for about so many seconds."""
         end = time.monotonic() + seconds
 
         async def client() -> None:
             while time.monotonic() < end:
-                await self.one(prompt_tokens, output_tokens)
+                await self.one(prompt_tokens, output_tokens, options)
 
         await asyncio.gather(*(client() for _ in range(clients)))
 

@@ -9,13 +9,17 @@ from typing import Literal, NamedTuple
 
 from gaptop.valleys.model import Cause
 
-Thread = Literal["engine", "tokenizer", "output"]
+DeviceWork = Literal["step", "collective", "foreign", "phantom"]
+Thread = str
+"""``engine`` (the scheduler's), ``tokenizer`` and ``tokenizer/1`` … (the front end's pool), ``output`` (the front end's
+main thread), ``worker/0`` … (tensor-parallel ranks, each a process of its own; none where there is one rank)."""
 
 
 class HostSpan(NamedTuple):
     """A host thread did ``phase`` (a word of ``signals.ACTIVITIES``) over [start, end).
 
-    ``blocked`` tells sleeping (waiting for the device, or for work) from working on a core.
+    ``blocked`` tells sleeping (waiting for the device, or for work) from working on a core. ``waits_core``: it was
+    runnable and had no core (contention, a CPU quota), inside the work that ``phase`` names.
     """
 
     start: float
@@ -23,10 +27,16 @@ class HostSpan(NamedTuple):
     thread: Thread
     phase: str
     blocked: bool
+    waits_core: bool = False
 
 
 class DeviceSpan(NamedTuple):
-    """The device ran one step over [start, end): ``compute`` is the share of it bound by arithmetic (for the power)."""
+    """The device ran over [start, end): ``compute`` is the share of it bound by arithmetic (for the power).
+
+    ``kind``: a ``step`` of the engine; a ``collective`` in which it spins for its peers (busy, at low power, no memory
+    traffic); a ``foreign`` process's work; ``phantom``: the driver calls it busy while nothing runs. ``clock`` is the
+    SM clock as a share of the highest.
+    """
 
     start: float
     end: float
@@ -35,13 +45,51 @@ class DeviceSpan(NamedTuple):
     recomputed_tokens: int
     decode_tokens: int
     compute: float
+    device: int = 0
+    kind: DeviceWork = "step"
+    clock: float = 1.0
+
+
+class Limit(NamedTuple):
+    """The driver limits the device's clocks over [start, end)."""
+
+    start: float
+    end: float
+    device: int
+    reason: Literal["power", "thermal"]
+
+
+class Condition(NamedTuple):
+    """What other collectors would read of the host over [start, end): ``value`` in the unit of ``what``.
+
+    ``compilers`` (processes), ``throttled`` (cores' worth of time that the CPU quota held back, in seconds a second),
+    ``runnable`` (threads that ran or wanted to, beyond the server's own spans), ``major_faults`` (a second),
+    ``read_bytes`` (a second), ``foreign`` (processes on the device), ``stopped`` (1 while the front end is),
+    ``own_call`` (1 while gaptop's own call holds the driver).
+    """
+
+    start: float
+    end: float
+    what: str
+    value: float
 
 
 class Idle(NamedTuple):
     """Truth: the device was idle over [start, end), and this is what it waited for.
 
-    ``waited_for`` is a host phase, or ``demand``, ``admission``; ``cause`` the verdict that would be right.
+    ``waited_for`` is a host phase, or ``demand``, ``admission``, ``blocks`` (of the KV cache) and the like; ``cause``
+    the verdict that would be right.
     """
+
+    start: float
+    end: float
+    waited_for: str
+    cause: Cause
+    device: int = 0
+
+
+class Stall(NamedTuple):
+    """Truth: requests ran over [start, end) and none of them (or few) got a token, whatever the device did."""
 
     start: float
     end: float
@@ -102,6 +150,8 @@ class StepDone(NamedTuple):
     queried_tokens: int
     hit_tokens: int
     outputs: tuple[Output, ...]
+    deferred: int = 0
+    """Of ``waiting``, those held back for a reason other than room: a KV transfer, an adapter."""
 
 
-Event = HostSpan | DeviceSpan | Idle | StepDone
+Event = HostSpan | DeviceSpan | Limit | Condition | Idle | Stall | StepDone
