@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from gaptop.cli.durations import Duration
 from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.own_rules import own_rules
+from gaptop.valleys.model import Cause
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gaptop.lab.core.scenario import Scenario
+    from gaptop.lab.fast.view import Dialect
     from gaptop.lab.launch import LabInfo
 
 REPORT_SECONDS = 20.0
+_INSTEAD = "gaptop lab run {} -o FILE writes it as a recording"
 
 
 @click.command(short_help="Try gaptop on a simulated server.")
 @click.argument("scenario", default="tour")
 @click.option("--list", "list_them", is_flag=True, help="List the scenarios.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the simulated arrivals.")
+@click.option(
+    "--dialect",
+    type=click.Choice(["vllm", "vllm-0.8", "llamacpp"]),
+    default="vllm",
+    show_default=True,
+    help="Whose metrics the simulated server has.",
+)
 @click.option("--for", "seconds", type=Duration(), metavar="TIME", help="No screen: watch so long, then report.")
 @click.option("--json", "as_json", is_flag=True, help="No screen: the report as JSON.")
+@own_rules
 @click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="Draw with ASCII characters only.")
 @click.option("--no-mouse", is_flag=True, envvar="GAPTOP_NO_MOUSE", help="Leave the mouse to the terminal.")
 @click.pass_context
@@ -31,6 +46,7 @@ def demo(
     scenario: str,
     list_them: bool,
     seed: int,
+    dialect: Dialect,
     seconds: float | None,
     as_json: bool,
     ascii_only: bool,
@@ -41,22 +57,29 @@ def demo(
     from gaptop.lab.scenarios import SCENARIOS
 
     if list_them:
-        width = max(len(name) for name in SCENARIOS)
-        for name, entry in SCENARIOS.items():
-            click.echo(f"{name:<{width}}  {entry.says}")
+        _list(SCENARIOS.values())
         return
     if scenario not in SCENARIOS:
         raise click.UsageError(f"no scenario is called {scenario!r}; gaptop demo --list shows those there are.")
-    start_log()
-    from gaptop.lab.launch import Lab, LabError
+    if not SCENARIOS[scenario].live:
+        raise click.UsageError(
+            f"{scenario} cannot be played in real time, so there is nothing to watch; {_INSTEAD.format(scenario)}."
+        )
+    from gaptop.lab.launch import Lab, LabError, needs_processes
 
+    if dialect == "llamacpp" and needs_processes(SCENARIOS[scenario]):
+        raise click.UsageError(
+            f"{scenario} is about the several processes that vLLM has, and llama-server is one, so there is nothing true "
+            "to watch; leave --dialect out."
+        )
+    start_log()
     try:
         with Lab() as lab:
             if seconds or as_json or not sys.stdout.isatty():
                 from gaptop.cli.live import report_live
 
                 code = report_live(
-                    probe_config_of(lab.start(scenario, seed)),
+                    probe_config_of(lab.start(scenario, seed, dialect=dialect)),
                     seconds or REPORT_SECONDS,
                     as_json=as_json,
                     stream=False,
@@ -66,11 +89,32 @@ def demo(
             else:
                 from gaptop.cli.screen import load, run_live
 
-                info = lab.start(scenario, seed, meanwhile=load)
+                info = lab.start(scenario, seed, dialect=dialect, meanwhile=load)
                 code = run_live(probe_config_of(info), ascii_only=ascii_only, mouse=not no_mouse)
     except LabError as error:
         raise Stop(str(error), Exit.NOTHING_TO_OBSERVE) from None
     ctx.exit(code)
+
+
+def _list(scenarios: Iterable[Scenario]) -> None:
+    """What can be played, by what it deserves to be called; then the names of what cannot."""
+    known = list(scenarios)
+    width = max(len(entry.name) for entry in known)
+    groups: dict[str, list[Scenario]] = {"several causes": []}
+    for cause in get_args(Cause):
+        groups[cause.replace("_", " ")] = []
+    groups["nothing wrong"] = []
+    for entry in known:
+        if entry.live:
+            one = entry.causes[0].replace("_", " ") if entry.causes else "nothing wrong"
+            groups["several causes" if len(entry.causes) > 1 else one].append(entry)
+    for title, entries in groups.items():
+        if entries:
+            click.echo(f"{title}:")
+            for entry in entries:
+                click.echo(f"  {entry.name:<{width}}  {entry.says}")
+    others = ", ".join(entry.name for entry in known if not entry.live)
+    click.echo(f"not in real time ({_INSTEAD.format('NAME')}):\n  {others}")
 
 
 def probe_config_of(info: LabInfo) -> dict[str, Any]:

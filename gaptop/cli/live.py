@@ -12,7 +12,7 @@ import click
 from gaptop.cli.durations import Duration
 from gaptop.cli.exits import Exit, Stop, tell
 from gaptop.cli.output import FAIL_ON, Causes
-from gaptop.cli.own_rules import own_rules
+from gaptop.cli.own_rules import own_rules, rules
 from gaptop.cli.target import Target, choose, probe_config, target_options
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def report_live(
     from gaptop.cli.ending import Ending
     from gaptop.cli.output import exit_code, print_report
     from gaptop.cli.probe_lines import LiveLines
-    from gaptop.cli.session import classifier, watch
+    from gaptop.cli.session import watch
     from gaptop.valleys.report import build
 
     if sys.stderr.isatty():
@@ -104,7 +104,7 @@ def report_live(
         tell(f"watching {how_long} …")
     each = _streamer() if stream else _silent
     with Ending() as ending, LiveLines(config) as lines:
-        timeline, assessment = watch(lines, seconds or float("inf"), classifier(), ending, each)
+        timeline, assessment = watch(lines, seconds or float("inf"), rules(), ending, each)
     report = build(timeline, assessment, window=None)
     if timeline.header is None:
         raise Stop("the measuring process said nothing; see the log that gaptop doctor names.", Exit.NOTHING_TO_OBSERVE)

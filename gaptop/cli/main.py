@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "doctor": "gaptop.cli.doctor:doctor",
     "stacks": "gaptop.cli.stacks:stacks",
     "demo": "gaptop.cli.demo:demo",
+    "lab": "gaptop.cli.lab:lab",
 }
 _DEFAULT: Final = "gaptop.cli.live:live"
 _OWN_OPTIONS: Final = ("-h", "--help", "-V", "--version")

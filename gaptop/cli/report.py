@@ -11,7 +11,7 @@ import click
 
 from gaptop.cli.exits import Exit, Stop, tell
 from gaptop.cli.output import FAIL_ON, Causes
-from gaptop.cli.own_rules import own_rules
+from gaptop.cli.own_rules import own_rules, rules
 
 if TYPE_CHECKING:
     from gaptop.recording.lines import Line
@@ -45,14 +45,17 @@ def print_file(file: str, *, as_json: bool, fail_on: tuple[str, ...] | None, asc
 
 def replay(source: Path | BinaryIO) -> tuple[Timeline, Assessment]:
     """The whole stream through timeline and analysis. Raises Stop (exit 4) for an unreadable one."""
-    from gaptop.cli.session import classifier
+    from gaptop.recording.lines import Header
     from gaptop.timeline.timeline import Timeline
     from gaptop.valleys.analyst import Analyst
 
-    timeline = Timeline(classifier())
+    found = rules()
+    timeline = Timeline(found.classify)
     analyst = Analyst(timeline)
     for line in lines_of(source):
         timeline.apply(line)
+        if found.notice is not None and isinstance(line, Header):
+            timeline.apply(found.notice)
         analyst.apply(line)
     return timeline, analyst.finish()
 

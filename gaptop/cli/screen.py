@@ -39,16 +39,19 @@ def load() -> None:
 
 
 def _run(feed: Feed, *, ascii_only: bool, mouse: bool) -> Exit:
-    from gaptop.cli.session import classifier
+    from gaptop.cli.noticed import Noticed
+    from gaptop.cli.own_rules import rules
     from gaptop.tui.app import GaptopApp
 
-    classify = classifier()
+    found = rules()
+    if found.notice is not None:
+        feed = Noticed(feed, found.notice)
     options = ScreenOptions(
         ascii=True if ascii_only else None,
         mouse=mouse,
         log_path=str(log_path() or f"none: {no_log()}"),
         version=__version__,
     )
-    app = GaptopApp(feed, classify, options)
+    app = GaptopApp(feed, found.classify, options)
     app.run(mouse=mouse)
     return Exit(app.return_code) if app.return_code in set(Exit) else Exit.FINE

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from gaptop.cli.ending import Ending
-from gaptop.cli.exits import Exit, Stop, tell
-from gaptop.cli.own_rules import rules_file
+from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.own_rules import Classify, Rules, rules
 from gaptop.cli.probe_lines import LiveLines, decoded
+from gaptop.recording.lines import Header
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys.analyst import Analyst
 from gaptop.valleys.model import Assessment
 
-Classify = Callable[[Sequence[tuple[str, str, int]]], str]
-
 
 def classifier() -> Classify:
-    """Stack → activity, with the user's own rules first; where those cannot be used that is said, and gaptop's stand
-    alone."""
-    from gaptop_collectors.host.activities import ActivityFileError, load_activities
-
-    try:
-        return load_activities(rules_file()).classify
-    except ActivityFileError as error:
-        tell(f"{error} Until then only gaptop's own rules name what threads do.")
-        return load_activities().classify
+    """Stack → activity, with the user's own rules first (see :func:`gaptop.cli.own_rules.rules`)."""
+    return rules().classify
 
 
 def watch(
     lines: LiveLines,
     seconds: float,
-    classify: Classify,
+    rules: Rules,
     ending: Ending,
     on_assessment: Callable[[Timeline, Assessment], None],
 ) -> tuple[Timeline, Assessment]:
@@ -40,7 +32,7 @@ def watch(
 
     Raises Stop (exit 3) when the probe gives up, and KeyboardInterrupt where nothing had come before the signal.
     """
-    timeline = Timeline(classify)
+    timeline = Timeline(rules.classify)
     analyst = Analyst(timeline)
 
     def apply(raw: bytes) -> None:
@@ -48,6 +40,8 @@ def watch(
         if line is None:
             return
         timeline.apply(line)
+        if rules.notice is not None and isinstance(line, Header):
+            timeline.apply(rules.notice)
         assessment = analyst.apply(line)
         if assessment is not None:
             on_assessment(timeline, assessment)

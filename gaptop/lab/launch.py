@@ -16,11 +16,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from gaptop.lab.core.scenario import Scenario
+from gaptop.lab.fast.view import Dialect
+
 START_SECONDS = 15.0
 
 
 class LabError(Exception):
     """The lab did not come up: one sentence for people."""
+
+
+def needs_processes(scenario: Scenario) -> bool:
+    """Whether it is about a server's several processes, which llama-server has not: ranks, two engines, a stopped front
+    end, or a core that all of them want."""
+    engine, places = scenario.engine, {fault.place for fault in scenario.faults}
+    return (
+        engine.tensor_parallel_size > 1 or engine.disaggregated or not places.isdisjoint({"stop", "oversubscription"})
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +65,20 @@ class Lab:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
 
-    def start(self, scenario: str = "tour", seed: int = 1, *, meanwhile: Callable[[], None] = lambda: None) -> LabInfo:
+    def start(
+        self,
+        scenario: str = "tour",
+        seed: int = 1,
+        *,
+        dialect: Dialect = "vllm",
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> LabInfo:
         """Wait until it is ready; ``meanwhile`` is called while it comes up. Raises LabError where it is not within
         15 s."""
         # The server makes the folder and removes it, so that nothing is left even where we are killed.
         self._folder = Path(tempfile.gettempdir()) / f"gaptop-lab-{secrets.token_hex(8)}"
         command = [sys.executable, "-m", "gaptop.lab.live", "--scenario", scenario, "--seed", str(seed)]
+        command += ["--dialect", dialect]
         pipe = subprocess.PIPE
         with tempfile.TemporaryFile() as log:
             self._process = subprocess.Popen(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import exp
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
+
+from gaptop.lab.core.events import DeviceSpan, DeviceWork
 
 UUID = "GPU-51a71ab0-0000-4000-8000-000000000000"
 NAME = "Simulated GPU (lab)"
@@ -19,6 +21,14 @@ IDLE_WATTS = 32.0
 DECODE_WATTS = 265.0
 PREFILL_WATTS = 395.0
 """Orders of magnitude of a 450 W consumer card with a live context, bound by memory, and bound by arithmetic."""
+COLLECTIVE_WATTS = 98.0
+"""A kernel that spins for its peers: hung NCCL was seen 100 % busy at 152 W of 700 (NVIDIA/nccl#1550): a fifth of the
+limit."""
+FOREIGN_WATTS = 310.0
+WEDGE_WATTS = 110.0
+"""A kernel that never ends: all it does is wait on its own memory."""
+PHANTOM_WATTS = 38.0
+"""Called busy by the driver while nothing runs."""
 SETTLING = 0.15
 """Time constant of the power reading (seconds)."""
 
@@ -29,14 +39,62 @@ CLOCK_HOLD_NS = 2_000_000_000
 
 GPU_IDLE = 0x1
 """NVML's clocks-event reason for "nothing runs"."""
+LIMIT_BITS: Final = {"power": 0x4, "thermal": 0x20}
+"""NVML's bits of sw_power_cap and sw_thermal_slowdown (nvml.h)."""
+
+
+class Draw(NamedTuple):
+    """What a kind of work does to the counters while it runs: watts, and shares of time or of cycles.
+
+    ``memory``: device memory is read or written (the driver's own share of time); the rest are GPM's.
+    """
+
+    watts: float
+    memory: float
+    sm: float
+    tensor: float
+    dram: float
+
+
+_DECODE: Final = Draw(DECODE_WATTS, 0.72, 0.86, 0.12, 0.74)
+_PREFILL: Final = Draw(PREFILL_WATTS, 0.41, 0.95, 0.63, 0.33)
+_OTHERS: Final[dict[DeviceWork, Draw]] = {
+    "collective": Draw(COLLECTIVE_WATTS, 0.01, 0.15, 0.0, 0.01),
+    "foreign": Draw(FOREIGN_WATTS, 0.35, 0.8, 0.3, 0.4),
+    "phantom": Draw(PHANTOM_WATTS, 0.0, 0.0, 0.0, 0.0),
+    "wedge": Draw(WEDGE_WATTS, 0.02, 0.3, 0.0, 0.02),
+}
+
+
+def draw_of(span: DeviceSpan | Busy) -> Draw:
+    """Of one span. Power falls with the square of the clock: voltage follows it."""
+    if span.kind == "step":
+        share = span.compute
+        mixed = [low + (high - low) * share for low, high in zip(_DECODE, _PREFILL, strict=True)]
+        found = Draw(*mixed)
+    else:
+        found = _OTHERS[span.kind]
+    if span.clock == 1.0:
+        return found
+    return found._replace(watts=IDLE_WATTS + (found.watts - IDLE_WATTS) * span.clock**2)
 
 
 class Busy(NamedTuple):
-    """The device worked over [start_ns, end_ns); ``compute`` of it was bound by arithmetic."""
+    """The device worked over [start_ns, end_ns); the rest as in ``DeviceSpan``."""
 
     start_ns: int
     end_ns: int
     compute: float
+    kind: DeviceWork = "step"
+    clock: float = 1.0
+
+
+class Held(NamedTuple):
+    """The driver limits the clocks over [start_ns, end_ns)."""
+
+    start_ns: int
+    end_ns: int
+    reason: Literal["power", "thermal"]
 
 
 class Reading(NamedTuple):
@@ -54,9 +112,10 @@ class Personality:
     def __init__(self) -> None:
         self._power = IDLE_WATTS
         self._worked_ns = 0
+        self._clock = 1.0
 
-    def read(self, end_ns: int, spans: Iterable[Busy]) -> Reading:
-        """The window that ends at ``end_ns``; ``spans`` may reach beyond it on either side."""
+    def read(self, end_ns: int, spans: Iterable[Busy], limits: Iterable[Held] = ()) -> Reading:
+        """The window that ends at ``end_ns``; ``spans`` and ``limits`` may reach beyond it on either side."""
         start_ns = end_ns - WINDOW_NS
         worked = 0
         energy = 0.0
@@ -64,15 +123,20 @@ class Personality:
             part = min(span.end_ns, end_ns) - max(span.start_ns, start_ns)
             if part > 0:
                 worked += part
-                energy += part * (DECODE_WATTS + (PREFILL_WATTS - DECODE_WATTS) * span.compute)
+                energy += part * draw_of(span).watts
+                self._clock = span.clock
         mean = (energy + (WINDOW_NS - worked) * IDLE_WATTS) / WINDOW_NS
         self._power += (mean - self._power) * (1 - exp(-WINDOW_NS / 1e9 / SETTLING))
         if worked:
             self._worked_ns = end_ns
         warm = end_ns - self._worked_ns < CLOCK_HOLD_NS
+        reasons = 0 if worked else GPU_IDLE
+        for limit in limits:
+            if limit.start_ns < end_ns <= limit.end_ns:
+                reasons |= LIMIT_BITS[limit.reason]
         return Reading(
             busy=round(worked / WINDOW_NS, 2),
             power_w=round(self._power, 1),
-            clock_hz=BUSY_HERTZ if warm else IDLE_HERTZ,
-            limit_reasons=0 if worked else GPU_IDLE,
+            clock_hz=BUSY_HERTZ * self._clock if warm else IDLE_HERTZ,
+            limit_reasons=reasons,
         )

@@ -8,6 +8,7 @@ from gaptop.lab.core.faults import Fault
 from gaptop.lab.core.loads import Arrivals, Burst, Clients
 from gaptop.lab.core.model import EngineConfig
 from gaptop.lab.core.scenario import Scenario
+from gaptop.lab.fault_scenarios import FAULT_SCENARIOS
 from gaptop.valleys.model import Cause
 
 PROMPT, OUTPUT = (60, 100), (40, 70)
@@ -120,4 +121,4 @@ _ALL = (
     _fault("compiling", "a kernel is compiled while requests run", "compiling", Fault("compile", 4.0, 1.4)),
 )
 
-SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
+SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in (*_ALL, *FAULT_SCENARIOS)}

@@ -80,7 +80,7 @@ class _Tree:
 
         watched = self.watched
         if watched.processes:
-            processes = told(watched.processes)
+            processes = told(watched.processes, python=watched.engine != "llamacpp")
         else:
             processes = processes_of(scan(), watched.pids[0], watched.engine) if watched.pids else ()
         return Server(

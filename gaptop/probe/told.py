@@ -20,10 +20,11 @@ class ToldProcesses:
         return "" if self.current() else "The simulated server has ended; start it again with gaptop demo."
 
 
-def told(processes: Sequence[tuple[int, str, str]]) -> tuple[ServerProcess, ...]:
-    """``(pid, role, name)`` of Python processes that run now; one that has ended is left out."""
+def told(processes: Sequence[tuple[int, str, str]], *, python: bool) -> tuple[ServerProcess, ...]:
+    """``(pid, role, name)`` of processes that run now; one that has ended is left out. ``python``: they play Python
+    servers, whose stacks can be sampled."""
     return tuple(
-        ServerProcess(pid, role, name, True, started)  # type: ignore[arg-type]
+        ServerProcess(pid, role, name, python, started)  # type: ignore[arg-type]
         for pid, role, name in processes
         if (started := _started(pid)) is not None
     )

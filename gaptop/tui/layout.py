@@ -54,9 +54,9 @@ def too_small(width: int, height: int) -> bool:
     return width < SMALLEST[0] or height < SMALLEST[1]
 
 
-def split(height: int) -> Split:
-    """Header 2, rule, lanes, axis, rule, detail with the sentence on top, (rule, ledger), keys."""
-    ledger = 0 if height < 20 else 1 if height < 30 else 2
+def split(height: int, notes: int = 0) -> Split:
+    """Header 2, rule, lanes, axis, rule, detail with the sentence on top, (rule, ledger, notes under it), keys."""
+    ledger = 0 if height < 20 else 1 if height < 30 else 2 + notes
     detail = 5 if height < 20 else 7 if height < 28 else 9 if height < 36 else 11 if height < TALL else 12
     return Split(detail, max(1, height - 2 - 1 - 1 - 1 - 1 - detail - ledger), ledger)
 

@@ -6,9 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import ledger
+from gaptop.valleys.around import sampled
 from gaptop.valleys.episode import Episode
+from gaptop.valleys.idle_time import Taken, by_cause
+from gaptop.valleys.member import Watched
 from gaptop.valleys.model import LedgerRow, Valley
+from gaptop.valleys.recurring import Recurring
 
 KEPT: Final = 1000
 """Valleys kept whole; older ones live on in the ledger."""
@@ -27,13 +32,26 @@ Told = tuple[Valley, str]
 class Accounts:
     """Takes final valleys; tells those that are still being judged in the same terms."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._taken = Taken()
+        """The time that final valleys tell of, or that is told otherwise."""
+        self.recurring = Recurring()
+        self._counted: dict[str, float] = {}
+        """Up to when the readings of each device count, by source."""
         self.final: list[Valley] = []
         self.levels: list[Valley] = []
         """The newest ones that became the usual level."""
         self._servers: dict[str, str] = {}
         self._losses: dict[tuple[str, str], ledger.Loss] = {}
         self._ids: set[str] = set()
+
+    def watch(self, devices: Iterable[Watched]) -> None:
+        """How far each device has been followed."""
+        for item in devices:
+            self._counted[item.source] = item.counted_to_s
+            if item.judged_from_s is not None:
+                self._taken.until(item.source, item.judged_from_s)
 
     def new_id(self, kind: str, start: float) -> str:
         """A name for a valley that no other one has."""
@@ -55,7 +73,11 @@ class Accounts:
             valley = with_own_tokens(episode.valley, episode.server, others)
             self.final.append(valley)
             self._servers[valley.id] = episode.server
-            self._losses = ledger.add_up((*self._losses.values(), *ledger.losses(valley, episode.server)))
+            sample = sampled(self._timeline, valley, episode.scope.metrics, episode.server)
+            if sample is not None:
+                self.recurring.add(sample)
+            idle = by_cause(self._timeline, valley, self._taken, counted=self._counted)
+            self._losses = ledger.add_up((*self._losses.values(), *ledger.losses(valley, episode.server, idle)))
             if valley.became_level:
                 self.levels = [*self.levels[1 - LEVELS_KEPT :], valley]
         self.final.sort(key=lambda item: (item.start_s, item.id))
@@ -98,7 +120,12 @@ class Accounts:
 
     def rows(self, times: Sequence[ledger.DeviceTime], going: Iterable[Told]) -> tuple[LedgerRow, ...]:
         """The ledger of everything so far."""
-        lost = [loss for valley, server in going for loss in ledger.losses(valley, server)]
+        taken = Taken(self._taken)
+        lost = [
+            loss
+            for valley, server in going
+            for loss in ledger.losses(valley, server, by_cause(self._timeline, valley, taken, counted=self._counted))
+        ]
         return ledger.rows(times, (*self._losses.values(), *lost))
 
     def _told_finally(self, newest: int) -> list[Told]:

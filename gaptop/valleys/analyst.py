@@ -14,21 +14,21 @@ from typing import Final
 from gaptop.recording.lines import Line, Source, Tick
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import Floats, SourceView
-from gaptop.valleys import ledger
 from gaptop.valleys.accounts import Accounts
 from gaptop.valleys.detect import Dip
 from gaptop.valleys.dips import Dips, shallow
 from gaptop.valleys.episode import Episode
 from gaptop.valleys.gather import LOOK_AHEAD
 from gaptop.valleys.hints import hints
-from gaptop.valleys.model import Assessment, Rounded, ValleyKind
+from gaptop.valleys.model import Assessment, Rounded, Valley, ValleyKind
 from gaptop.valleys.plateau import explained, level_hints
 from gaptop.valleys.progress import Stall
 from gaptop.valleys.ranks import narrowed, qualified, together
-from gaptop.valleys.ready import DETECT_PATIENCE, VERDICT_PATIENCE, patience_for, settled_until
+from gaptop.valleys.ready import DETECT_PATIENCE, VERDICT_PATIENCE, awaited, patience_for, settled_until
 from gaptop.valleys.scope import Scope, label_of, scopes
 from gaptop.valleys.sentence import sentence
 from gaptop.valleys.tracks import DeviceTrack, ProgressTrack
+from gaptop.valleys.verdict import PENDING, pending, too_early
 from gaptop.valleys.windows import misplaced
 
 TICK: Final = 0.25
@@ -52,7 +52,7 @@ class Analyst:
         self._views: dict[str, SourceView] = {}
         self._stale = True
         self._open: list[Episode] = []
-        self._accounts = Accounts()
+        self._accounts = Accounts(timeline)
         self._dips = Dips()
         self._last = -math.inf
         self._hints: tuple[str, ...] = ()
@@ -88,6 +88,7 @@ class Analyst:
             self._shallow_of(scope)
             for source in scope.metrics:
                 self._progress_of(scope, source, ended=ended)
+        self._accounts.watch(track.watched for track in self._devices.values())
         self._dips.settle(self._timeline, ended=ended)
         for episode in sorted(self._open, key=lambda item: item.kind, reverse=True):
             self._follow(episode)
@@ -212,12 +213,10 @@ class Analyst:
             if valley is None or now - episode.judged_at >= pause - 1e-6:
                 self._judge(episode, final=False)
             return
-        settled = all(
-            self._settled(source, VERDICT_PATIENCE) >= end + LOOK_AHEAD for source in episode.scope.all_sources
-        )
+        settled = all(self._told_until(source) >= end + LOOK_AHEAD for source in episode.scope.all_sources)
         if settled and not self._awaits(episode):
             self._judge(episode, final=True)
-        elif valley is None or valley.end_s is None:
+        elif valley is None or valley.end_s is None or self._more_came(episode, valley):
             self._judge(episode, final=False)
 
     def _judge(self, episode: Episode, *, final: bool) -> None:
@@ -226,13 +225,23 @@ class Analyst:
         episode.final = final and valley.end_s is not None
         lasts = episode.stall.became_level if episode.stall else any(dip.became_level for dip in episode.dips)
         said = qualified(valley.verdict, episode.scope, self._whole(episode))
+        if not final:
+            said = pending(said, self._awaited(episode))
         episode.valley = replace(valley, final=episode.final, became_level=lasts, verdict=said)
+
+    def _awaited(self, episode: Episode) -> tuple[str, ...]:
+        return awaited(episode.scope, self._told_until, episode.start, episode.reached())
+
+    def _more_came(self, episode: Episode, valley: Valley) -> bool:
+        return valley.verdict.detail == PENDING and valley.verdict.doubt != too_early(self._awaited(episode))
+
+    def _told_until(self, source: str) -> float:
+        return self._settled(source, VERDICT_PATIENCE)
 
     def _awaits(self, episode: Episode) -> bool:
         """A progress valley is not settled while a utilisation valley of the same time is still being judged."""
         return episode.kind == "progress" and any(
-            item.kind == "utilisation" and not item.final and _one_server(item, episode) and _overlap(episode, item)
-            for item in self._open
+            item.kind == "utilisation" and not item.final and _of_one_time(item, episode) for item in self._open
         )
 
     def _retire(self) -> None:
@@ -258,16 +267,22 @@ class Analyst:
         if now - self._hinted >= REJUDGE - 1e-6:
             self._hinted = now
             self._hints = hints(self._timeline, self._scopes)
+        recurring = accounts.recurring
+        recurring.look(now, ended=ended)
         state = Assessment(
             now=now,
             valleys=tuple(valleys),
             plateaus=tuple(plateaus),
-            ledger=accounts.rows([_time_of(track) for track in tracks], going),
+            ledger=accounts.rows([track.time for track in tracks], going),
             hints=(*self._hints, *level_hints(levels)),
             ended=ended,
             dips=self._dips.all(),
             dip_counts=self._dips.counts(),
             rounding=tuple(Rounded(track.label, track.rounding, track.learnt) for track in tracks),
+            watched=tuple(track.watched for track in tracks),
+            samples=recurring.samples,
+            trends=recurring.trends,
+            periods=recurring.periods,
         )
         self.assessment = replace(state, sentence=sentence(self._timeline, state))
         return self.assessment
@@ -276,15 +291,6 @@ class Analyst:
         return next((scope for scope in self._scopes if any(item.source == device for item in scope.devices)), None)
 
 
-def _time_of(track: DeviceTrack) -> ledger.DeviceTime:
-    detector = track.detector
-    return ledger.DeviceTime(track.label, detector.seen_seconds, detector.busy_seconds, detector.unjudged_idle)
-
-
-def _one_server(first: Episode, second: Episode) -> bool:
-    return first.scope.metrics == second.scope.metrics
-
-
-def _overlap(first: Episode, second: Episode) -> bool:
-    end = math.inf if second.end is None else second.end
-    return first.start < end and second.start < first.reached()
+def _of_one_time(first: Episode, second: Episode) -> bool:
+    ends = [math.inf if item.end is None else item.end for item in (first, second)]
+    return first.scope.metrics == second.scope.metrics and max(first.start, second.start) < min(ends)

@@ -87,9 +87,6 @@ class DipDetector:
         self.source = source
         self.window = 0.2
         self.open: Dip | None = None
-        self.busy_seconds = 0.0
-        self.seen_seconds = 0.0
-        self.unjudged_idle = 0.0
         self._level = Level(int(LEVEL_SECONDS / CELL), LEVEL_QUANTILE)
         self._fresh = Level(int(RELEARN_SECONDS / CELL), LEVEL_QUANTILE)
         self._inside_seconds = 0.0
@@ -120,14 +117,10 @@ class DipDetector:
             self._hole_before = self._missing * CELL
             self._missing = 0
             self._at_hole = None
-        self.seen_seconds += CELL
-        self.busy_seconds += value * CELL
         self._last_good = cell
         if self.open is not None:
             return self._inside(self.open, cell, value)
         level = self.level
-        if level is None:
-            self.unjudged_idle += (1.0 - value) * CELL
         if level is not None and value < LEAVE * level:
             self._below(cell, value, level)
         else:
@@ -138,12 +131,6 @@ class DipDetector:
                 self._level.add(value)
             self._recent.append((cell, value))
         return None
-
-    def correct(self, seconds: float) -> None:
-        """So much longer (or shorter) than it read was the device busy: rounding took it away."""
-        self.busy_seconds += seconds
-        if self.level is None:
-            self.unjudged_idle -= seconds
 
     def _forget_streak(self) -> None:
         self._deep_since = None

@@ -7,15 +7,17 @@ from typing import Final
 
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import reading
+from gaptop.valleys.causes.rule import EACH_FAST, FEW, SOME, each_ratio
 from gaptop.valleys.detect import Dip
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.gather import Stretch, gather
 from gaptop.valleys.hot_paths import hot_paths
-from gaptop.valleys.model import Cause, Valley, ValleyKind, Verdict
+from gaptop.valleys.member import Member
+from gaptop.valleys.model import Cause, Segment, Valley, ValleyKind, Verdict
 from gaptop.valleys.progress import Stall
 from gaptop.valleys.reference import Reference
 from gaptop.valleys.scope import Scope
-from gaptop.valleys.segments import segments
+from gaptop.valleys.segments import segments, slices
 from gaptop.valleys.verdict import judge, verdict
 from gaptop.valleys.windows import Measure, measure, misplaced, reach, span
 from gaptop.valleys.witnesses import counters_fell, of_progress, of_utilisation
@@ -48,7 +50,7 @@ class Episode:
     valley: Valley | None = None
     final: bool = False
     refuted: bool = False
-    """The ordinary time before it was no faster: what looked usual to the detector was not."""
+    """The ordinary time before it was no faster, or asked for more: what looked usual to the detector was not."""
 
     @property
     def start(self) -> float:
@@ -80,7 +82,9 @@ class Episode:
         before = Reference(timeline, self.before)
         evidence = gather(timeline, self.scope, stretch, before)
         progress = evidence.progress_ratio
-        self.refuted = self.kind == "progress" and progress is not None and progress >= NO_COST
+        self.refuted = self.kind == "progress" and (
+            (progress is not None and progress >= NO_COST) or _less_demand(evidence)
+        )
         agreeing = self._agreeing(timeline, evidence, measures)
         idle = self._idle_of(measures) if measures else self._idle(timeline, stretch)
         said = self._verdict(timeline, stretch, before, evidence, len(agreeing) > 1, final)
@@ -105,6 +109,7 @@ class Episode:
             longest_gap_s=_longest(measures),
             agreeing=agreeing,
             stacks=hot_paths(timeline, self.scope, start, end) if final else (),
+            members=self._members(measures),
         )
         return self.valley
 
@@ -113,6 +118,21 @@ class Episode:
         view = timeline.sources.get(dip.source)
         off = misplaced(view.info if view is not None else None)
         return measure(timeline.steps(ids[0], *span(dip, self.window)), dip, self.window, off)
+
+    def _members(self, measures: list[Measure]) -> tuple[Member, ...]:
+        labels = {device.source: device.label for device in self.scope.devices}
+        return tuple(
+            Member(
+                labels[dip.source],
+                dip.source,
+                *item.bounds,
+                idle_s=item.idle,
+                rounding=dip.rounding,
+                windows=item.longest is not None,
+            )
+            for dip, item in zip(self.dips, measures, strict=True)
+            if dip.source in labels
+        )
 
     def _bounds(self, measures: list[Measure]) -> tuple[float, float]:
         if self.stall is not None or self.end is None:
@@ -144,19 +164,32 @@ class Episode:
         confirmed: bool,
         final: bool,
     ) -> Verdict:
-        best = judge(evidence)[0].cause
-        parts = segments(timeline, self.scope, stretch, before, best) if final else ()
+        finding = judge(evidence)[0]
+        best = finding.cause
+        parts: tuple[Segment, ...] = ()
+        if final:
+            seen = evidence.stacks_seen
+            parts = segments(timeline, self.scope, stretch, before, finding, evidence.still, stacks=seen)
         seconds: dict[Cause, float] = {}
         for part in parts:
             seconds[part.cause] = seconds.get(part.cause, 0.0) + part.end_s - part.start_s
         main = max(seconds, key=lambda cause: (seconds[cause], cause == best)) if seconds else best
         if main != best:
-            # The numbers come from the longest part that has the main cause: over all of it they are mixed.
-            part = max((item for item in parts if item.cause == main), key=lambda item: item.end_s - item.start_s)
-            mixed = gather(timeline, self.scope, replace(stretch, start=part.start_s, end=part.end_s), before)
-            if judge(mixed)[0].cause == main:
-                evidence = mixed
+            mine = [replace(stretch, start=part.start_s, end=part.end_s) for part in parts if part.cause == main]
+            evidence = self._plain(timeline, mine, before, evidence, main)
         return verdict(evidence, parts, confirmed=confirmed)
+
+    def _plain(
+        self, timeline: Timeline, parts: list[Stretch], before: Reference, whole: Evidence, main: Cause
+    ) -> Evidence:
+        """The numbers of the longest part in which ``main`` is the verdict: over the whole valley they are mixed, and
+        so they may be over parts. Those of its slices say it where no part does."""
+        parts = sorted(parts, key=lambda part: part.start - part.end)
+        for stretch in (*parts, *(item for part in parts for item in slices(part))):
+            numbers = replace(gather(timeline, self.scope, stretch, before), stood_still=whole.still)
+            if judge(numbers)[0].cause == main:
+                return numbers
+        return whole
 
     def _agreeing(self, timeline: Timeline, evidence: Evidence, measures: list[Measure]) -> tuple[str, ...]:
         """The independent signals that agree, the valley's own first."""
@@ -201,6 +234,15 @@ class Episode:
         if rate >= NO_COST * before:
             return 0.0
         return (before - rate) * evidence.length
+
+
+def _less_demand(evidence: Evidence) -> bool:
+    """Whether some requests ran, each at its usual speed, and none waited: fewer tokens were asked for, and that is no
+    valley. (Where nothing runs, a silence may stand for the idle device that nobody sees.)"""
+    each, running, waiting = each_ratio(evidence), evidence.running, evidence.waiting
+    if each is None or running is None or waiting is None:
+        return False
+    return each >= EACH_FAST and running.mean >= SOME and waiting.high <= FEW
 
 
 def _longest(measures: list[Measure]) -> tuple[float, float] | None:

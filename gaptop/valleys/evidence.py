@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from gaptop.valleys.model import ValleyKind
@@ -69,11 +70,13 @@ class Gil:
 class Cores:
     """Whether the threads could have a core: what they wanted, what they may use, and who else used it.
 
-    ``runnable`` (threads that ran or wanted to) and ``allowed`` (cores) are those of the most crowded process.
+    ``runnable`` (threads that ran or wanted to), ``allowed`` (cores) and ``used`` (cores, by its own threads) are those
+    of the most crowded process.
     """
 
     runnable: float | None = None
     allowed: float | None = None
+    used: float | None = None
     quota: float | None = None
     host: float | None = None
     host_busy: float | None = None
@@ -103,6 +106,8 @@ class ThreadView:
     wants_cpu: float | None = None
     blocked_on_disk: float | None = None
     unrecognised: str = ""
+    frames: Mapping[str, float] = field(default_factory=dict)
+    """Shares of a critical thread's time in what only its frames tell (``gather_frames``)."""
     held: Held | None = None
     gil: Gil | None = None
 
@@ -149,11 +154,18 @@ class Evidence:
     waiting_why: str = ""
     """Where ``waiting`` was not read but follows from something else: from what."""
     deferred: float | None = None
+    gauges_every: float | None = None
+    """Seconds between two movements of the server's gauges, where they move too rarely to tell of the stretch."""
     limit: float | None = None
     kv: Gauge | None = None
+    hit_ratio: float | None = None
+    hit_ratio_before: float | None = None
+    """Share of the looked-up prompt tokens that the prefix cache held."""
     preemptions: float | None = None
     finished: float | None = None
     sleeping: float | None = None
+    awake_for: float | None = None
+    """Seconds from the moment at which the engine was last seen to wake up to the stretch's end."""
     in_flight: Gauge | None = None
     connections: Gauge | None = None
     unread: Gauge | None = None
@@ -172,6 +184,8 @@ class Evidence:
     prompt_settled: bool = False
     """Whether the prompts were read again after the valley: what is booked at its end is in the flow."""
     prefilling: float | None = None
+    stood_still: float = 0.0
+    """Of a slice: seconds without any step that it is a part of."""
     step_rate: float | None = None
     step_before: float | None = None
     inner_progress: float | None = None
@@ -189,6 +203,9 @@ class Evidence:
     children_before: float | None = None
     """CPU seconds a second of the server's children that have ended."""
     throttled_share: float | None = None
+    cores_used: float | None = None
+    cores_used_before: float | None = None
+    """Cores that the server's processes used, all together."""
     cores: Cores = Cores()
     major_faults: float | None = None
     young_seconds: float | None = None
@@ -222,6 +239,11 @@ class Evidence:
             return self.inner_progress <= STANDSTILL
         ratio = self.progress_ratio
         return None if ratio is None else ratio <= STANDSTILL
+
+    @property
+    def still(self) -> float:
+        """Seconds without any step: of the stretch, or of what it is a part of."""
+        return max(self.stood_still, self.length if self.frozen else 0.0)
 
     @property
     def device_idle(self) -> bool | None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gaptop.recording.lines import Source
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SourceView
 from gaptop.valleys import reading
@@ -24,10 +23,10 @@ from gaptop.valleys.gather_device import (
 )
 from gaptop.valleys.gather_host import stopped_roles, thread_views
 from gaptop.valleys.gather_prompt import prompt_flow, prompt_late, prompt_settled
+from gaptop.valleys.gather_server import Told
 from gaptop.valleys.model import ValleyKind
 from gaptop.valleys.reference import Reference
 from gaptop.valleys.scope import Scope
-from gaptop_collectors.signals import split_key
 
 LOOK_AHEAD: Final = 2.0
 """Seconds after a valley that still tell about it: vLLM counts preemptions up to 1.5 s late."""
@@ -67,16 +66,11 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
     reason, limited, limited_before = limits(timeline, told, start, end, before)
     threads = thread_views(timeline, scope, start, end, before)
     views = timeline.sources
-    live = tuple(item for item in metrics if item in views and decode_is_live(views[item].info))
-
-    def read(signal: str, sources: Sequence[str]) -> Gauge | None:
-        period = max((views[item].info.period for item in sources if item in views), default=0.0)
-        return reading.gauge(timeline, signal, sources, start, end, period, before.mean(signal, sources))
-
-    running, waiting = read("sched.running", metrics), read("sched.waiting", metrics)
+    server = Told(timeline, metrics, start, end, before)
+    running, waiting = server.gauge("sched.running"), server.gauge("sched.waiting")
     limit = reading.highest(timeline, "sched.limit", metrics, start, end)
     why = "" if waiting is not None else _none_waits(scope, running, limit)
-    prefilling = reading.mean(timeline, "slots.prefilling", metrics, start, end)
+    prefilling = server.mean("slots.prefilling")
     return Evidence(
         kind=stretch.kind,
         engine=scope.engine,
@@ -112,28 +106,34 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         running=running,
         waiting=NONE_WAITS if why else waiting,
         waiting_why=why,
-        deferred=_deferred(timeline, metrics, start, end),
+        deferred=server.deferred(),
+        gauges_every=server.gauges_every,
         limit=limit,
-        kv=read("kv.used", metrics),
+        kv=server.gauge("kv.used"),
         preemptions=reading.increase(timeline, "sched.preemptions", metrics, start, end + LOOK_AHEAD)
         or reading.increase(timeline, "sched.preemptions", metrics, start, end),
         finished=reading.increase(timeline, "sched.finished", metrics, start, end),
         sleeping=reading.highest(timeline, "sched.sleeping", metrics, start, end),
-        in_flight=read("sched.in_flight", metrics),
-        connections=read("host.connections", host),
+        awake_for=server.awake_for(),
+        hit_ratio=server.hit_ratio(),
+        hit_ratio_before=ratio(server.usual("kv.hits"), server.usual("kv.queries")),
+        in_flight=server.gauge("sched.in_flight"),
+        connections=reading.gauge(
+            timeline, "host.connections", host, start, end, _period(views, host), before.mean("host.connections", host)
+        ),
         unread=unread(timeline, host, start, end, before),
-        tokens_every=longest_period(views, "tokens.decode", metrics),
-        decode_rate=reading.rate(timeline, "tokens.decode", live, start, end),
-        decode_before=before.rate("tokens.decode", live),
-        prompt_rate=reading.rate(timeline, "tokens.prompt", metrics, start, end),
-        prompt_before=before.rate("tokens.prompt", metrics),
+        tokens_every=server.counted_every("tokens.decode"),
+        decode_rate=server.rate("tokens.decode"),
+        decode_before=server.usual("tokens.decode"),
+        prompt_rate=server.rate("tokens.prompt"),
+        prompt_before=server.usual("tokens.prompt"),
         prompt_flow=prompt_flow(timeline, metrics, start, end, before),
         prompt_late=prefilling is None and prompt_late(views, metrics),
         prompt_settled=prompt_settled(timeline, metrics, end),
         prefilling=prefilling,
-        step_rate=reading.rate(timeline, "step.count", metrics, start, end),
-        step_before=before.rate("step.count", metrics),
-        inner_progress=_inner(timeline, (("step.count", metrics), ("tokens.decode", live)), views, stretch, before),
+        step_rate=server.rate("step.count"),
+        step_before=server.usual("step.count"),
+        inner_progress=server.inner_progress(),
         scrape_latency=reading.highest(timeline, "latency.scrape", metrics, start, end),
         scrape_before=before.mean("latency.scrape", metrics),
         threads=threads,
@@ -146,6 +146,8 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         children_before=before.rate("host.children_seconds", host),
         throttled_share=throttled_share(timeline, host, start, end),
         cores=cores(timeline, scope, threads, start, end, before),
+        cores_used=reading.rate(timeline, "host.cpu_seconds", host, start, end),
+        cores_used_before=before.rate("host.cpu_seconds", host),
         major_faults=reading.rate(timeline, "host.major_faults", host, start, end),
         young_seconds=_young(timeline, scope, end),
         slow_calls=slow_calls(timeline, start, end),
@@ -153,44 +155,15 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
     )
 
 
+def _period(views: Mapping[str, SourceView], sources: Sequence[str]) -> float:
+    return max((views[item].info.period for item in sources if item in views), default=0.0)
+
+
 def _none_waits(scope: Scope, running: Gauge | None, limit: float | None) -> str:
     """Why no request can have waited although waiting was not told ("": nothing says so)."""
     if scope.engine not in SLOT_ENGINES or running is None or limit is None or running.high >= limit:
         return ""
     return f"not told, but {limit - running.high:.0f} of {limit:.0f} slots were free, and requests wait only for a slot"
-
-
-def _inner(
-    timeline: Timeline,
-    signals: Sequence[tuple[str, Sequence[str]]],
-    views: Mapping[str, SourceView],
-    stretch: Stretch,
-    before: Reference,
-) -> float | None:
-    period = max((views[item].info.period for _, sources in signals for item in sources if item in views), default=0.0)
-    start, end = stretch.start + period, stretch.end - period
-    if end - start < period:
-        return None
-    for signal, sources in signals:
-        rate, usual = reading.rate(timeline, signal, sources, start, end), before.rate(signal, sources)
-        if rate is not None and usual:
-            return rate / usual
-    return None
-
-
-def decode_is_live(info: Source) -> bool:
-    """Whether tokens.decode of that server moves with every step (or scrape), not only when a request ends."""
-    return info.refresh_by_signal.get("tokens.decode", info.refresh) != "finish"
-
-
-def _deferred(timeline: Timeline, metrics: Sequence[str], start: float, end: float) -> float | None:
-    found = [
-        timeline.mean(item, start, end)
-        for item in reading.series(timeline, "sched.waiting_by_reason", metrics)
-        if split_key(item.key)[1].get("reason") == "deferred"
-    ]
-    seen = [value for value in found if value is not None]
-    return sum(seen) if seen else None
 
 
 def _young(timeline: Timeline, scope: Scope, end: float) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SeriesId
@@ -71,11 +71,12 @@ def cores(
     wants = [item.wants_cpu for item in threads if item.critical]
     if any(item is not None for item in wants) and all((item or 0.0) < WANTED for item in wants):
         return told
-    runnable, allowed = _crowd(timeline, scope, start, end)
+    crowd = _crowd(timeline, scope, start, end)
     return replace(
         told,
-        runnable=runnable,
-        allowed=allowed,
+        runnable=crowd.runnable,
+        allowed=crowd.allowed,
+        used=crowd.used,
         quota=_least(timeline, "host.quota_cores", scope.host, start, end),
         host=_host_cores(timeline, scope),
         host_busy=reading.mean(timeline, "host.busy", scope.host, start, end, "max"),
@@ -83,21 +84,32 @@ def cores(
     )
 
 
-def _crowd(timeline: Timeline, scope: Scope, start: float, end: float) -> tuple[float | None, float | None]:
-    """Runnable threads and allowed cores of the most crowded process; of all of them where they share their cores."""
-    found: list[tuple[float | None, float | None]] = []
+class _Crowd(NamedTuple):
+    """Runnable threads of a process, the cores that it may use, and those that its threads did use."""
+
+    runnable: float | None
+    allowed: float | None
+    used: float | None
+
+
+def _crowd(timeline: Timeline, scope: Scope, start: float, end: float) -> _Crowd:
+    """Of the most crowded process; of all of them where they share their cores."""
+    found: list[_Crowd] = []
     for process in scope.states:
         item = SeriesId(process.source, series_key("host.runnable_threads", pid=process.pid))
         runnable = reading.seen_mean(timeline, item, start, end)
         key = series_key("host.allowed_cores", pid=process.pid)
         allowed = [timeline.extremes(SeriesId(source, key), start, end) for source in scope.host]
         least = [seen[0] for seen in allowed if seen is not None]
-        found.append((runnable, min(least) if least else None))
-    masks = {allowed for _, allowed in found}
-    seen_all = [runnable for runnable, _ in found if runnable is not None]
+        used = _grown(timeline, scope.host, series_key("host.cpu_seconds", pid=process.pid), start, end)
+        found.append(_Crowd(runnable, min(least) if least else None, used))
+    masks = {item.allowed for item in found}
+    seen_all = [item.runnable for item in found if item.runnable is not None]
     if len(found) > 1 and len(masks) == 1 and len(seen_all) == len(found):
-        return sum(seen_all), found[0][1]
-    return max(found, key=lambda pair: (pair[0] or 0.0) / (pair[1] or 1.0), default=(None, None))
+        used_all = [item.used for item in found if item.used is not None]
+        return _Crowd(sum(seen_all), found[0].allowed, sum(used_all) if len(used_all) == len(found) else None)
+    nobody = _Crowd(None, None, None)
+    return max(found, key=lambda item: (item.runnable or 0.0) / (item.allowed or 1.0), default=nobody)
 
 
 def _least(timeline: Timeline, signal: str, sources: Sequence[str], start: float, end: float) -> float | None:
@@ -114,7 +126,11 @@ def _host_cores(timeline: Timeline, scope: Scope) -> float | None:
 
 def _pressure(timeline: Timeline, host: Sequence[str], start: float, end: float) -> float | None:
     """Seconds a second in which some task of the server's cgroup waited for a core."""
-    key = series_key("host.group_pressure", resource="cpu")
+    return _grown(timeline, host, series_key("host.group_pressure", resource="cpu"), start, end)
+
+
+def _grown(timeline: Timeline, host: Sequence[str], key: str, start: float, end: float) -> float | None:
+    """A counter's increase a second over what was seen, from the first source that tells it."""
     for source in host:
         item = SeriesId(source, key)
         grown = timeline.increase(item, start, end)

@@ -10,6 +10,7 @@ from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SeriesId, ThreadId
 from gaptop.valleys import reading
 from gaptop.valleys.evidence import Gil, ThreadView
+from gaptop.valleys.gather_frames import RARE, frames_tell
 from gaptop.valleys.host_held import held, worth_joining
 from gaptop.valleys.host_view import HOST_WORK
 from gaptop.valleys.joint import RUNNING, WANTS, join
@@ -20,12 +21,18 @@ from gaptop_collectors.signals import WAITING_ON, series_key, split_key
 MIN_SEEN: Final = 0.2
 """A thread that was seen for less than a fifth of the stretch tells nothing about it."""
 
+UNSURE: Final = 2.0
+"""Two edges, each as unsure as the source says: what is shorter than their doubt holds a sample or two, no share."""
+
 MIN_STRANGE: Final = 0.3
 """Unrecognised code on the critical thread is named where it takes this share of the time."""
 
 GRAINS: Final = 8.0
 """Slices of a join are this many times as long as an edge between stacks is unsure: shorter ones would hold too few
 samples, and chance would look like a thread that sleeps while it works."""
+
+SOME_GRAMMAR: Final = 0.1
+"""A thread beside the critical one is looked at where it compiles grammars for this share of the time."""
 
 SOME_LOCK: Final = 0.1
 """Who held the interpreter's lock is asked where a thread waited for one this share of the time."""
@@ -34,15 +41,15 @@ SOME_LOCK: Final = 0.1
 def thread_views(
     timeline: Timeline, scope: Scope, start: float, end: float, before: Reference
 ) -> tuple[ThreadView, ...]:
-    """The critical threads of the engine and every front-end thread that was seen, stacks and run states joined."""
+    """The critical threads of the engine and every front-end thread that was seen, stacks and run states joined, and
+    the engine's threads that compile grammars: requests wait for them, and no step does."""
     found: dict[tuple[int, int], ThreadView] = {}
     stacks = {process.pid: process for process in scope.stacks}
     for process in scope.stacks:
         for thread in timeline.threads(process.source):
-            if _wanted(process, thread.tid):
-                view = _stacks(timeline, process, thread, start, end)
-                if view is not None:
-                    found[process.pid, thread.tid] = view
+            view = _stacks(timeline, process, thread, start, end)
+            if view is not None and (_wanted(process, thread.tid) or _helps(view)):
+                found[process.pid, thread.tid] = view
     for process in scope.states:
         for tid in _tids(timeline, process):
             key = process.pid, tid
@@ -59,6 +66,10 @@ def _wanted(process: ProcessRef, tid: int) -> bool:
     return process.role in FRONT_ROLES or process.role == "server" or _critical(process, tid)
 
 
+def _helps(view: ThreadView) -> bool:
+    return (view.activities or {}).get("grammar", 0.0) >= SOME_GRAMMAR
+
+
 def _critical(process: ProcessRef, tid: int) -> bool:
     return process.role in CRITICAL_ROLES and tid == (process.critical_tid or process.pid)
 
@@ -70,11 +81,14 @@ def _tids(timeline: Timeline, process: ProcessRef) -> list[int]:
 
 
 def _stacks(timeline: Timeline, process: ProcessRef, thread: ThreadId, start: float, end: float) -> ThreadView | None:
+    if end - start < UNSURE * timeline.sources[process.source].info.error:
+        return None
     seconds = timeline.shares(thread, start, end)
     total = sum(seconds.values())
     if total < MIN_SEEN * (end - start):
         return None
     critical = _critical(process, thread.tid)
+    rare = sum(seconds.get(name, 0.0) for name in RARE)
     strange = critical and seconds.get("other", 0.0) >= MIN_STRANGE * total
     return ThreadView(
         role=process.role,
@@ -82,6 +96,7 @@ def _stacks(timeline: Timeline, process: ProcessRef, thread: ThreadId, start: fl
         critical=critical,
         activities={activity: share / total for activity, share in sorted(seconds.items())},
         unrecognised=_strangest(timeline, thread, start, end) if strange else "",
+        frames=frames_tell(timeline, thread, start, end, total) if critical and rare >= MIN_STRANGE * total else {},
     )
 
 

@@ -156,6 +156,13 @@ def critical(evidence: Evidence) -> CriticalView:
     )
 
 
+def grammar_compiler(evidence: Evidence) -> tuple[ThreadView | None, float]:
+    """The thread beside the critical ones that worked most on grammars, and its share of the time."""
+    beside = [item for item in evidence.threads if not item.critical and item.role != "api"]
+    most = max(beside, key=lambda item: (_one(item, "grammar"), item.name), default=None)
+    return most, 0.0 if most is None else _one(most, "grammar")
+
+
 def holds_none(evidence: Evidence) -> float | None:
     """The share of the time in which the engine was seen to await requests, where that proves that it held none.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gaptop.valleys.member import Member, Watched
+from gaptop.valleys.recurrence import Period, Sample, Trend
 from gaptop.valleys.remedy import Remedy
 
 Cause = Literal[
@@ -172,12 +174,13 @@ class Valley:
 
     ``idle_s`` are device-seconds (± ``idle_error_s``), None where no device was seen; ``tokens_lost`` is 0 for a valley
     that cost none and None where it is not known; ``confirmed`` means that two independent signals agree.
-    ``agreeing`` names the signals that do, its own one first. ``longest_gap_s`` bounds the longest contiguous idle time
-    of any of its devices: certainly so long, at most so long (None: no device, or its windows are forgotten).
+    ``agreeing`` names the signals that do, its own one first. ``longest_gap_s`` bounds the longest contiguous time that
+    any of its devices was idle to within 2 % (windows that read no more are idle here: a device at rest shows as much):
+    certainly so long, at most so long (None: no device, or its windows are forgotten).
     ``tokens_shared_with`` are the valleys of the same standstill that tell a part of its tokens, so that a sum over
     valleys counts each token once. ``became_level``: it did not end by a rise, but what it fell to lasted so long that
     it counts as the usual from then on; what is lost after it is no valley's. ``stacks`` are those of its critical
-    threads, where they were seen; told once nothing changes them any more.
+    threads, where they were seen; told once nothing changes them any more. ``members`` are its parts by device.
     """
 
     id: str
@@ -199,6 +202,7 @@ class Valley:
     longest_gap_s: tuple[float, float] | None = None
     agreeing: tuple[str, ...] = ()
     stacks: tuple[ThreadStacks, ...] = ()
+    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,3 +292,7 @@ class Assessment:
     dips: tuple[ShallowDip, ...] = ()
     dip_counts: tuple[DipCount, ...] = ()
     rounding: tuple[Rounded, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    trends: tuple[Trend, ...] = ()
+    periods: tuple[Period, ...] = ()

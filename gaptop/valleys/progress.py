@@ -139,8 +139,7 @@ class StallDetector:
             return None
         if item.demand < DEMAND:
             return 0.0
-        each = self._usual.each
-        return level if each is None else min(level, each * item.demand)
+        return self._usual.expected(item.demand, level)
 
     def _low(self, item: Interval, level: float, expected: float | None, share: float) -> bool:
         if expected is None:

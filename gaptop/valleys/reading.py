@@ -87,7 +87,14 @@ def gauge(
 
     Where the range is shorter than the period between readings, the reading before it stands in.
     """
-    parts = [timeline.steps(item, start, end) for item in series(timeline, signal, sources)]
+    return gauge_of(timeline, series(timeline, signal, sources), start, end, period, before)
+
+
+def gauge_of(
+    timeline: Timeline, items: Sequence[SeriesId], start: float, end: float, period: float, before: float | None
+) -> Gauge | None:
+    """The same of these series alone."""
+    parts = [timeline.steps(item, start, end) for item in items]
     parts = [part for part in parts if len(part.start)]
     if not parts:
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from gaptop.recording.lines import Hole, Source
 from gaptop.timeline.types import SourceView
-from gaptop.valleys.scope import DEAD_STATES
+from gaptop.valleys.scope import DEAD_STATES, Scope
 
 DETECT_PATIENCE: Final = 8.0
 """Seconds of stream time that detection waits for a late source: a drained ring keeps about ten seconds."""
@@ -56,3 +56,17 @@ def settled_until(timeline: Delivery, view: SourceView | None, newest: float | N
         if hole.start <= reached + margin:
             reached = max(reached, hole.end)
     return min(reached, now)
+
+
+def awaited(scope: Scope, told_until: Callable[[str], float], start: float, end: float) -> tuple[str, ...]:
+    """What has told of less than half of the time from ``start`` to ``end`` so far, in people's words. ``told_until``
+    is how far a source may be relied on."""
+    kinds = {
+        "the device's readings": [device.source for device in scope.devices],
+        "metrics": scope.metrics,
+        "stacks": [process.source for process in scope.stacks],
+        "run states": [process.source for process in scope.states],
+        "the host's readings": scope.host,
+    }
+    middle = (start + end) / 2
+    return tuple(what for what, sources in kinds.items() if any(told_until(source) < middle for source in sources))

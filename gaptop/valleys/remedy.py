@@ -20,7 +20,11 @@ class Remedy(StrEnum):
     STUCK_BRIEFLY = "stuck briefly"
     # prefill_interference
     PREFILL_ALONE = "prefill alone"
+    HAND_OVER = "hand-over"
+    # cache_pressure
+    EVICTION = "eviction"
     # host_starvation
+    OFFLOAD = "offload"
     STOPPED = "stopped"
     FRONT_STOPPED = "front end stopped"
     FRONT_END = "front end"
@@ -38,9 +42,26 @@ class Remedy(StrEnum):
     # synchronisation
     COLLECTIVE = "collective"
     TRANSFER = "transfer"
+    # external_wait
+    REMOTE_KV = "remote KV"
+    STORAGE = "storage"
+    PAGING = "paging"
+    ADAPTER = "adapter"
+    # compiling
+    GRAPH_CAPTURE = "graph capture"
+    WARM_UP = "warm-up"
+    START_UP = "start-up"
+    WAKE_UP = "wake-up"
+    # device_limit
+    POWER = "power"
+    THERMAL = "thermal"
+    CLOCKS = "clocks"
+    CO_TENANT = "co-tenant"
     # stalled_busy
     MAYBE_PREFILL = "maybe a prefill"
     # artefact
     STALE_GAUGE = "stale gauge"
     MAPPING = "device mapping"
     PHANTOM = "phantom busy"
+    ALIASING = "window aliasing"
+    OUR_CALL = "our own call"

@@ -13,9 +13,12 @@ from gaptop.timeline.types import SourceView
 from gaptop.valleys.coverage import coverage_json
 from gaptop.valleys.dips import counted
 from gaptop.valleys.model import Assessment, DipCount, LedgerRow, Plateau, ShallowDip, ThreadStacks, Valley
+from gaptop.valleys.period import periods
 from gaptop.valleys.report_devices import devices_json, ledger_of, rounded
 from gaptop.valleys.report_events import events_json
+from gaptop.valleys.report_recurring import periods_json, trends_json
 from gaptop.valleys.scope import label_of
+from gaptop.valleys.trends import trends
 
 SCHEMA: Final = 1
 
@@ -31,7 +34,8 @@ def build(timeline: Timeline, assessment: Assessment, *, window: tuple[float, fl
     counts = assessment.dip_counts if window is None else counted(dips)
     rows = assessment.ledger
     if window is not None:
-        rows = ledger_of(timeline, valleys, {item.device: item.rounding for item in assessment.rounding}, start, end)
+        rows = ledger_of(timeline, assessment, valleys, start, end)
+    samples = [item for item in assessment.samples if start <= item.start_s < end]
     header = timeline.header
     return {
         "schema": SCHEMA,
@@ -50,6 +54,8 @@ def build(timeline: Timeline, assessment: Assessment, *, window: tuple[float, fl
         "dips": [dip_json(timeline, item) for item in dips],
         "dip_counts": [_dip_count(item) for item in counts],
         "ledger": [_ledger_row(item) for item in rows],
+        "trends": trends_json(trends(samples) if window is not None else assessment.trends),
+        "period": periods_json(periods(samples) if window is not None else assessment.periods),
         "events": events_json(timeline, window, lambda t: _utc(timeline, t)),
         "self": _self(timeline),
         "ended": assessment.ended,

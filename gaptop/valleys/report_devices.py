@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from gaptop.timeline.timeline import Timeline
-from gaptop.timeline.types import SeriesId, SourceView
+from gaptop.timeline.types import SourceView, Steps
 from gaptop.valleys import ledger
-from gaptop.valleys.model import LedgerRow, Rounded, Valley
+from gaptop.valleys.idle_time import Taken, by_cause
+from gaptop.valleys.member import Watched
+from gaptop.valleys.model import Assessment, LedgerRow, Rounded, Valley
 from gaptop.valleys.rounding import centred
-from gaptop.valleys.scope import device_label, label_of, measured
+from gaptop.valleys.scope import device_label, label_of
 
 DIGITS: Final = 4
 """Seconds and ratios are rounded to a tenth of a millisecond: far under every bound, and the same everywhere."""
@@ -61,24 +64,37 @@ def devices_json(views: Mapping[str, SourceView], rounding: Iterable[Rounded]) -
 
 
 def ledger_of(
-    timeline: Timeline, valleys: Sequence[Valley], rounding: Mapping[str, str], start: float, end: float
+    timeline: Timeline, assessment: Assessment, valleys: Sequence[Valley], start: float, end: float
 ) -> tuple[LedgerRow, ...]:
-    """The ledger of a part of the stream; a valley that reaches beyond it counts with the share inside."""
-    views = timeline.sources
-    times = []
-    for device in measured([views[source].info for source in sorted(views) if views[source].info.kind == "device"]):
-        for item in timeline.ids("device.busy", device.source)[:1]:
-            seen = timeline.coverage(item, start, end) * (end - start)
-            busy = _busy_seconds(timeline, item, rounding.get(device.label, ""), start, end)
-            times.append(ledger.DeviceTime(device.label, seen, busy, 0.0))
-    servers = [label_of(source) for source in sorted(views) if source.startswith("metrics/")]
+    """The ledger of a part of the stream; a valley that reaches beyond it counts with what is inside."""
+    rounding = {item.device: item.rounding for item in assessment.rounding}
+    times, taken, counted = [], Taken(), {}
+    for item in assessment.watched:
+        first, last = max(start, item.since_s), min(end, item.reached_s)
+        if first >= last:
+            continue
+        times.append(_time_of(timeline, item, rounding.get(item.device, ""), first, last))
+        counted[item.source] = min(end, item.counted_to_s)
+        if item.judged_from_s is not None:
+            taken.until(item.source, item.judged_from_s)
+    servers = [label_of(source) for source in sorted(timeline.sources) if source.startswith("metrics/")]
     server = servers[0] if servers else "server"
-    lost = [loss for valley in valleys for loss in ledger.losses(valley, server, start, end)]
+    lost: list[ledger.Loss] = []
+    for valley in sorted(valleys, key=lambda item: not item.final):
+        idle = by_cause(timeline, valley, taken, start=start, counted=counted, rounding=rounding)
+        lost += ledger.losses(valley, server, idle, start, end)
     return ledger.rows(times, lost)
 
 
-def _busy_seconds(timeline: Timeline, item: SeriesId, rounding: str, start: float, end: float) -> float:
-    """Seconds busy inside [start, end], by the middle of what each reading stands for."""
-    steps = timeline.steps(item, start, end)
-    lengths = np.clip(np.minimum(steps.end, end) - np.maximum(steps.start, start), 0.0, None)
-    return float((centred(np.clip(steps.value, 0.0, 1.0), rounding) * lengths).sum())
+def _time_of(timeline: Timeline, item: Watched, rounding: str, start: float, end: float) -> ledger.DeviceTime:
+    """What was measured of a device inside [start, end], by the middle of what each reading stands for."""
+    until = min(end, item.counted_to_s)
+    ids = timeline.ids("device.busy", item.source)
+    steps = timeline.steps(ids[0], start, until) if ids else Steps(np.zeros(0), np.zeros(0), np.zeros(0))
+    busy = np.minimum(centred(np.clip(steps.value, 0.0, 1.0), rounding), 1.0)
+    lengths = np.clip(np.minimum(steps.end, until) - np.maximum(steps.start, start), 0.0, None)
+    seen = float(lengths.sum())
+    judged = math.inf if item.judged_from_s is None else item.judged_from_s
+    early = np.clip(np.minimum(steps.end, min(until, judged)) - np.maximum(steps.start, start), 0.0, None)
+    unjudged = float(((1.0 - busy) * early).sum())
+    return ledger.DeviceTime(item.device, seen, float((busy * lengths).sum()), unjudged, max(0.0, end - start - seen))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from gaptop.recording.printable import printable
@@ -15,6 +16,7 @@ LINES: Final = 10
 """Lines of the section in the text."""
 _WORST: Final = ("xid", "gpu_lost", "probe_ended", "same_readings", "server_restarted", "probe_restarted")
 """Who keeps a place in the text where there are more than it has room for, in this order; then the newest."""
+_LOST: Final = "gpu_lost"
 _OWN: Final = "command"
 """What the screen asked of the probe: in the machine form only."""
 
@@ -40,12 +42,21 @@ def events_json(
     ]
 
 
-def event_lines(events: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """The section of the text report; those that say the same stand together. Nothing where nothing happened."""
+def event_lines(
+    events: Sequence[Mapping[str, Any]], width: int, sources: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    """The section of the text report; those that say the same stand together. Nothing where nothing happened.
+
+    ``sources`` is what each source says of itself now; a lost GPU goes on with the remedy, where its event ends.
+    """
     groups: dict[tuple[str, str], list[float]] = {}
     for event in events:
         if event["what"] != _OWN:
-            groups.setdefault((event["what"], event["says"] or event["what"]), []).append(event["t_s"])
+            says = event["says"] or event["what"]
+            if event["what"] == _LOST:
+                now = sources.get(event["source"] or "", "")
+                says = now if now.startswith(says.removesuffix(".")) else says
+            groups.setdefault((event["what"], says), []).append(event["t_s"])
     if not groups:
         return []
     told = [(key, times, _wrapped(key[1], times, width)) for key, times in groups.items()]

@@ -11,6 +11,8 @@ from gaptop.valleys.coverage import UNDERSTOOD
 from gaptop.valleys.hot_paths import place
 from gaptop.valleys.model import CAUSE_NAMES, LETTERS
 from gaptop.valleys.report_events import event_lines
+from gaptop.valleys.report_ledger import device_names, ledger_lines
+from gaptop.valleys.report_recurring import recurring_lines
 from gaptop.valleys.report_words import doubtful, idle_seconds, longest_gap, name, resolution
 
 SHOWN: Final = 12
@@ -21,12 +23,6 @@ ARGUED: Final = 3
 
 NARROWEST: Final = 40
 ASCII: Final = {"·": "-", "–": "-", "±": "+/-", "▸": ">", "…": "...", "—": "-", "×": "x", "≥": ">=", "≤": "<="}
-LEDGER_NAMES: Final = {
-    "busy": "busy",
-    "spread_idle": "spread idle (gaps shorter than a window)",
-    "idle_before_work": "idle before the first work",
-    "no_demand": "no demand (not a loss)",
-}
 
 
 def render(report: Mapping[str, Any], *, ascii: bool, width: int) -> str:
@@ -38,11 +34,13 @@ def render(report: Mapping[str, Any], *, ascii: bool, width: int) -> str:
     lines += [*_where(report), ""]
     lines += [*_wrap(f"In one sentence: {report['sentence']}", width), ""]
     lines += [*_sources(report, width), ""]
-    lines += [*_ledger(report), ""]
-    lines += event_lines(report["events"], width)
+    names = device_names(report["source"]["devices"])
+    lines += [*ledger_lines(report["ledger"], names), ""]
+    lines += recurring_lines(report, names, width)
+    lines += event_lines(report["events"], width, {item["source"]: item["says"] for item in report["health"]})
     lines += _plateaus(report, width)
     lines += _valleys(report, width)
-    lines += _dips(report, width)
+    lines += _dips(report, names, width)
     lines += _cost(report)
     text = "\n".join(printable(line).rstrip() for line in lines).rstrip() + "\n"
     return _to_ascii(text) if ascii else text
@@ -68,22 +66,17 @@ def _where(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"server  {name(server['url'])}  {named}".rstrip())
     if not source["servers"]:
         lines.append("server  none seen")
+    names = device_names(source["devices"])
     for device in source["devices"]:
         window = device["window_seconds"]
         how = "measured" if device["window_measured"] else "stated"
         shown = "" if window is None else f"  window {resolution(window)} ({how})"
         if device["busy_unsupported"]:
             shown = "  utilisation N/A"
-        part = f" {name(device['slice'])}" if device["slice"] else ""
-        lines.append(f"device  {name(device['name'] or device['uuid'])}{part}  {name(device['kind'] or '')}{shown}")
+        lines.append(f"device  {names[device['uuid']]}  {name(device['kind'] or '')}{shown}")
     if not source["devices"]:
         lines.append("device  none seen: only the server's progress tells of valleys")
     return lines
-
-
-def _names(report: Mapping[str, Any]) -> dict[str, str]:
-    """How each device is called."""
-    return {device["uuid"]: name(device["name"] or device["uuid"]) for device in report["source"]["devices"]}
 
 
 def _sources(report: Mapping[str, Any], width: int) -> list[str]:
@@ -117,33 +110,6 @@ def _coverage(coverage: Mapping[str, Any], width: int) -> list[str]:
     return lines
 
 
-def _ledger(report: Mapping[str, Any]) -> list[str]:
-    lines = ["Where the time went"]
-    names = _names(report)
-    last = None
-    for row in report["ledger"]:
-        if row["device"] != last:
-            last = row["device"]
-            lines.append(f"  {names.get(last) or name(last)}")
-        what = LEDGER_NAMES.get(row["cause"]) or CAUSE_NAMES.get(row["cause"], row["cause"])
-        what = "unexplained" if row["cause"] == "unknown" else what
-        share = "      " if row["share_ratio"] is None else f"{row['share_ratio']:6.1%}"
-        count = f"  {row['valleys']} valley{'s' if row['valleys'] != 1 else ''}" if row["valleys"] else ""
-        lines.append(f"    {row['device_seconds']:9.2f} s {share}  {what}{count}{_tokens(row)}")
-    if len(lines) == 1:
-        lines.append("  nothing measured")
-    return lines
-
-
-def _tokens(row: Mapping[str, Any]) -> str:
-    tokens, unknown = row["tokens_lost"], row["tokens_unknown"]
-    if unknown:
-        return (
-            f"  at least {tokens:.0f} tokens lost, {unknown} times not known" if tokens else "  tokens lost not known"
-        )
-    return f"  {tokens:.0f} tokens lost" if tokens else ""
-
-
 def _plateaus(report: Mapping[str, Any], width: int) -> list[str]:
     found = sorted(report["plateaus"], key=lambda item: item["start_s"] - item["end_s"])[:ARGUED]
     if not found:
@@ -160,12 +126,11 @@ def _plateaus(report: Mapping[str, Any], width: int) -> list[str]:
     return [*lines, ""]
 
 
-def _dips(report: Mapping[str, Any], width: int) -> list[str]:
+def _dips(report: Mapping[str, Any], names: Mapping[str, str], width: int) -> list[str]:
     """One line a device: gaps shorter than a window, too little for a valley."""
     found = [item for item in report["dip_counts"] if item["dips"]]
     if not found:
         return []
-    names = _names(report)
     lines = ["Dips (a few windows, so a gap shorter than a window or several; in the spread idle above)"]
     for item in found:
         count, sure = item["dips"], item["confirmed"]

@@ -34,5 +34,6 @@ def idle_seconds(value: float, error: float, devices: int) -> str:
 
 
 def longest_gap(low: float, high: float) -> str:
+    """Bounds of the longest gap. Where it is longer than a window it may hold what a device at rest does."""
     above = f"{high:.2f} s" if high <= HOUR else "over an hour"
-    return f"longest gap {low:.2f} to {above}"
+    return f"longest gap {low:.2f} to {above}, idle to within 2 %"

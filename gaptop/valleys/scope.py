@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from gaptop.recording.lines import Source
@@ -129,16 +129,23 @@ def _scope(
     entity: Mapping[str, Any] = servers[0].entity if servers else {}
     told, pids = entity.get("engines"), _pids(entity.get("pids"))
     living = [ref for ref in refs if ref.pid in pids or not pids]  # a restarted server's old processes are none
+    stacks = tuple(ref for ref in refs if ref.source.startswith("threads/"))
     return Scope(
         metrics=tuple(server.id for server in servers),
         engine=str(entity.get("engine") or ""),
         devices=devices,
-        stacks=tuple(ref for ref in refs if ref.source.startswith("threads/")),
-        states=tuple(ref for ref in refs if ref.source.startswith("proc/")),
+        stacks=stacks,
+        states=tuple(_as_named(ref, stacks) for ref in refs if ref.source.startswith("proc/")),
         host=tuple(host),
         engines=max(1, told if isinstance(told, int) else 1, _count(living, ENGINE_ROLES)),
         api_servers=max(2 if entity.get("several_api_servers") is True else 1, _count(living, FRONT_ROLES)),
     )
+
+
+def _as_named(state: ProcessRef, stacks: Sequence[ProcessRef]) -> ProcessRef:
+    """The critical thread of a process is told by the name that Python gave it, which only its stacks know."""
+    told = next((ref.critical_tid for ref in stacks if ref.pid == state.pid), None)
+    return state if told is None else replace(state, critical_tid=told)
 
 
 def _count(refs: Sequence[ProcessRef], roles: frozenset[str]) -> int:

@@ -11,9 +11,12 @@ from gaptop.recording.lines import Source
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import Floats, SeriesId, Steps
 from gaptop.valleys.detect import ACTIVE, Dip, DipDetector
-from gaptop.valleys.gather import decode_is_live
+from gaptop.valleys.freshness import decode_is_live, moves_every
 from gaptop.valleys.grid import CELL, cell_of, cells, last_cell
 from gaptop.valleys.learnt import GapRounding
+from gaptop.valleys.ledger import DeviceTime
+from gaptop.valleys.lumps import Lumps
+from gaptop.valleys.member import Watched
 from gaptop.valleys.ordinary import Ordinary
 from gaptop.valleys.plateau import PlateauFinder
 from gaptop.valleys.progress import FLAT, Interval, Stall, StallDetector
@@ -42,6 +45,12 @@ class DeviceTrack:
         self.shallow: list[Run] = []
         """Runs of low windows that no valley speaks for, newest last; to be taken out by whoever tells them."""
         self.cursor: int | None = None
+        self.seen_s = self.busy_s = self.unjudged_s = 0.0
+        """Seconds that were seen; busy of them; and idle before it had a level (``judged_from``)."""
+        self.judged_from: float | None = None
+        self.counted_to = -math.inf
+        """The end of the newest window of them."""
+        self.since = math.inf
         self._stated = ""
         self._learnt = GapRounding()
         self._runs = RunFinder()
@@ -66,6 +75,26 @@ class DeviceTrack:
             self._learnt = GapRounding()
         self.detector.window = self.plateaus.window = stated
         self._stated = info.rounding
+        self.since = min(self.since, info.t)
+
+    @property
+    def watched(self) -> Watched:
+        """Since it is known, or was seen if that is earlier; up to a window that is not due yet."""
+        return Watched(self.label, self.source, self.since, self._reached(), self.judged_from, self.counted_to)
+
+    @property
+    def time(self) -> DeviceTime:
+        """Where the time that it was watched went."""
+        unseen = max(0.0, self._reached() - self.since - self.seen_s)
+        return DeviceTime(self.label, self.seen_s, self.busy_s, self.unjudged_s, unseen)
+
+    def _reached(self) -> float:
+        if self.cursor is None:
+            return self.since
+        reached = self.cursor * CELL
+        if reached - self.counted_to <= self.detector.window + CELL:
+            reached = self.counted_to
+        return reached
 
     def read(self, timeline: Timeline, until: float) -> tuple[int, Floats] | None:
         """The cells from the cursor up to ``until``, with the index of the first; None where there is none."""
@@ -97,6 +126,8 @@ class DeviceTrack:
         ended = self.detector.feed(cell, value)
         if ended is not None and ended.end is not None:
             self._valley_to = max(self._valley_to, ended.end)
+        if self.judged_from is None and self.detector.level is not None:
+            self.judged_from = end
         began = self.detector.open if self.detector.open is not before else None
         if began is not None:
             began.floor, began.rounding, began.not_before = self._runs.floor, self.rounding, self._valley_to
@@ -110,8 +141,7 @@ class DeviceTrack:
 
     def _window(self, start: float, end: float, value: float) -> None:
         """Take one window, in the order of cells: what is learnt from it counts from then on, however readings came."""
-        if WHOLE < value < 1.0 - WHOLE:
-            self.detector.correct(doubt(self.rounding).shift * (end - start))
+        self._count(max(start, 0.0), end, value)
         run = self._runs.feed(start, end, value)
         if run is None:
             return
@@ -119,6 +149,15 @@ class DeviceTrack:
             self._learnt.add(run.values)
         if self.detector.open is None and self._valley_to <= run.start + SAME_READING:
             self.shallow.append(run)
+
+    def _count(self, start: float, end: float, value: float) -> None:
+        self.since, self.counted_to = min(self.since, start), end
+        shift = doubt(self.rounding).shift if WHOLE < value < 1.0 - WHOLE else 0.0
+        busy = min(1.0, value + shift)
+        self.seen_s += end - start
+        self.busy_s += busy * (end - start)
+        unjudged = end if self.judged_from is None else min(end, self.judged_from)
+        self.unjudged_s += (1.0 - busy) * max(0.0, unjudged - start)
 
 
 class ProgressTrack:
@@ -131,10 +170,12 @@ class ProgressTrack:
         self.detector = StallDetector(silences=False)
         self.ordinary = Ordinary()
         self.cursor = 0.0
+        self._lumps = Lumps()
 
     def describe(self, info: Source) -> None:
         """Tokens that are booked only when a request ends do not show progress; steps do."""
         self.signal = "tokens.decode" if decode_is_live(info) else "step.count"
+        self._lumps.every = moves_every(info, self.signal, None)
 
     def read(self, timeline: Timeline) -> list[Interval]:
         """Intervals between two readings that were completed since the last call."""
@@ -143,7 +184,10 @@ class ProgressTrack:
         self.in_tokens = bool(rates) and self.signal == "tokens.decode"
         found = []
         for (start, end), rate in sorted((rates or steps).items()):
-            found.append(Interval(start, end, rate, self._demand(timeline, start, end), steps.get((start, end))))
+            item = Interval(start, end, rate, self._demand(timeline, start, end), steps.get((start, end)))
+            whole = self._lumps.feed(item)
+            if whole is not None:
+                found.append(whole)
             self.cursor = max(self.cursor, end)
         return found
 

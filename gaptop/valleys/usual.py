@@ -17,6 +17,8 @@ SPANS: Final = 120
 ENOUGH: Final = 2
 HIGH: Final = 0.9
 MEDIAN: Final = 0.5
+SCATTER: Final = 1.2
+"""Steady servers scatter by 10-20 % between readings: what lies further above the median was a burst, not the usual."""
 DEMAND: Final = 0.5
 """Fewer requests than this are none: gauges are whole numbers."""
 
@@ -36,6 +38,8 @@ class Usual:
     def __init__(self) -> None:
         self._level = Level(SPANS, HIGH)
         self._each = Level(SPANS, HIGH)
+        self._middle = Level(SPANS, MEDIAN)
+        self._middle_each = Level(SPANS, MEDIAN)
         self._steps = Level(SPANS, MEDIAN)
         self._span: _Span | None = None
 
@@ -44,10 +48,17 @@ class Usual:
         """Units a second; None until enough was seen."""
         return self._level.value if len(self._level) >= ENOUGH else None
 
-    @property
-    def each(self) -> float | None:
-        """Units a second of each request that runs or waits."""
-        return self._each.value
+    def expected(self, demand: float, level: float) -> float:
+        """Units a second that so many requests should get: ``level`` (what the server as a whole reached), or what each
+        of so many requests got, if that is less.
+
+        A server that was fast for a moment (alone on its cores, or with fewer of them held) is not expected to stay so:
+        at a usual demand, no more than scatter above what it did half of the time.
+        """
+        each, middle, middle_each = self._each.value, self._middle.value, self._middle_each.value
+        if each is None or middle is None or middle_each is None:
+            return level
+        return min(level, each * demand, SCATTER * max(middle, middle_each * demand))
 
     @property
     def steps(self) -> float | None:
@@ -55,7 +66,7 @@ class Usual:
         return self._steps.value
 
     def clear(self) -> None:
-        for level in (self._level, self._each, self._steps):
+        for level in (self._level, self._each, self._middle, self._middle_each, self._steps):
             level.clear()
         self._span = None
 
@@ -80,7 +91,9 @@ class Usual:
     def _count(self, span: _Span) -> None:
         rate = span.units / span.seconds
         self._level.add(rate)
+        self._middle.add(rate)
         if span.steps:
             self._steps.add(span.steps / span.seconds)
         if span.demand is not None and span.demand >= DEMAND:
             self._each.add(rate / span.demand)
+            self._middle_each.add(rate / span.demand)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from gaptop.valleys.advice import advice
@@ -21,6 +22,11 @@ NARROW: Final = 0.10
 """Closer than this the order alone decides: the verdict is a guess, and says so."""
 
 OUR_CALL: Final = "what it would have been without gaptop's own call to the driver, which was slow at that time"
+
+PENDING: Final = "pending"
+"""The detail of an unknown verdict that was said before the sources had told of that time."""
+
+COMES: Final = "Nothing yet: the verdict follows when they come."
 
 SCORE_DIGITS: Final = 3
 
@@ -56,6 +62,20 @@ def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool)
         segments=tuple(segments) or (Segment(evidence.start, evidence.end, best.cause),),
         doubt=_doubt(best, runner) if confidence == "low" else "",
     )
+
+
+def pending(said: Verdict, awaited: Sequence[str]) -> Verdict:
+    """The verdict while ``awaited`` (what has told less than half of that time) is still to come: that nothing fits
+    says nothing then. A cause that fits already stands, as provisional."""
+    if said.cause != "unknown" or not awaited:
+        return said
+    doubt = too_early(awaited)
+    return replace(said, detail=PENDING, doubt=doubt, unseen=(doubt,), advice=COMES)
+
+
+def too_early(awaited: Sequence[str]) -> str:
+    """Why it is too early for a verdict."""
+    return f"too early to say: {', '.join(awaited)} of that time still to come"
 
 
 def _ours(evidence: Evidence) -> tuple[str, ...]:

@@ -32,13 +32,15 @@ program attaches, the threads of a server that only looks whether there is work.
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Seconds. ``longest``: bounds of the longest gap, idle to within 2 %; None where its windows are forgotten."""
+    """Seconds. ``longest``: bounds of the longest gap, idle to within 2 %; None where its windows are forgotten.
+    ``bounds`` are those of all its windows."""
 
     start: float
     end: float
     idle: float
     error: float
     longest: tuple[float, float] | None
+    bounds: tuple[float, float]
 
 
 def misplaced(info: Source | None) -> float:
@@ -69,11 +71,12 @@ def measure(steps: Steps, dip: Dip, window: float, off: float = 0.0) -> Measure:
         # Longer ago than the timeline remembers: the cells were added up while it went on.
         unseen = max(0.0, reach(dip) - dip.start - dip.seconds)
         rounded = dip.partial_windows * doubt(dip.rounding).error * window
-        return Measure(dip.start, reach(dip), dip.idle, rounded + unseen + 2 * off, None)
+        bounds = dip.start, reach(dip)
+        return Measure(*bounds, dip.idle, rounded + unseen + 2 * off, None, bounds)
     starts, ends, values = (part[first:after] for part in (steps.start, steps.end, steps.value))
     lengths = ends - starts
     busy = np.clip(centred(values, dip.rounding), 0.0, 1.0)
-    start, end = float(starts[0]), float(ends[-1])
+    start, end = bounds = float(starts[0]), float(ends[-1])
     if len(values) > 1:
         shares = np.minimum(busy / dip.level, 1.0)
         start += float(shares[0] * lengths[0])
@@ -86,7 +89,7 @@ def measure(steps: Steps, dip: Dip, window: float, off: float = 0.0) -> Measure:
     around = slice(max(0, first - 1), after + 1)
     wide = Steps(steps.start[around], steps.end[around], steps.value[around])
     low, high = longest_gap(wide, dip.rounding)
-    return Measure(start, end, idle, error, (max(0.0, low - 2 * off), high + 2 * off))
+    return Measure(start, end, idle, error, (max(0.0, low - 2 * off), high + 2 * off), bounds)
 
 
 def _turns(idle: Floats) -> float:

@@ -27,17 +27,25 @@ _BUDGET: Final = 0.01
 Said = deque[tuple[int, float]]
 
 
-def slowdown(what: str, busy: subprocess.Popen[bytes], watchers: Callable[[], Iterable[int]], warm: float) -> Row:
-    """``busy`` says on each line how many units it has done and in how much CPU time; ``watchers`` are pids."""
+def slowdown(
+    what: str,
+    busy: subprocess.Popen[bytes],
+    watchers: Callable[[], Iterable[int]],
+    warm: float,
+    *,
+    pairs: int = _PAIRS,
+    turn: float = _TURN,
+) -> Row:
+    """``busy`` says on each line how many units were done and in how much CPU time; ``watchers`` are pids."""
     said: Said = deque(maxlen=1)
     Thread(target=_listen, args=(busy, said), daemon=True).start()
     try:
         time.sleep(warm)
-        ratios = [_pair(watchers, said, watched_first=bool(n % 2)) for n in range(_PAIRS)]
+        ratios = [_pair(watchers, said, turn, watched_first=bool(n % 2)) for n in range(pairs)]
     finally:
         _signal(watchers(), signal.SIGCONT)
     known = sorted(ratio for ratio in ratios if ratio is not None)
-    if len(known) < _PAIRS // 2:
+    if len(known) < pairs // 2:
         return missing(what, "the server did not get enough CPU time")
     middle = statistics.median(known) - 1
     # Order statistics: of 40 pairs the 14th and the 27th hold the median in 96 of 100 cases.
@@ -48,14 +56,14 @@ def slowdown(what: str, busy: subprocess.Popen[bytes], watchers: Callable[[], It
     return what, f"{middle:+.2%} ({low:+.2%} to {high:+.2%})", f"≤ {_BUDGET:.0%}", kept
 
 
-def _pair(watchers: Callable[[], Iterable[int]], said: Said, *, watched_first: bool) -> float | None:
+def _pair(watchers: Callable[[], Iterable[int]], said: Said, turn: float, *, watched_first: bool) -> float | None:
     """CPU per unit while watched over the same while not; None where too little work was done."""
     costs = {}
     for watched in (watched_first, not watched_first):
         _signal(watchers(), signal.SIGCONT if watched else signal.SIGSTOP)
         time.sleep(_SETTLE)
         units, cpu = said[-1]
-        time.sleep(_TURN)
+        time.sleep(turn)
         more, later = said[-1]
         if more - units < 10:
             return None

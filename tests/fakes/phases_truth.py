@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import subprocess
 import sys
 from bisect import bisect_right
@@ -81,13 +82,16 @@ def true_shares(phases: Iterable[Phase], start: int, end: int) -> dict[str, floa
     return {name: spent / (end - start) for name, spent in found.items()}
 
 
-def allowed(share: float, rate: float, seconds: float) -> float:
-    """How far a sampled share may lie from the true one: 2.6 standard errors of so many samples, and one point.
+def allowed(share: float, rate: float, seconds: float, worst_of: int = 1) -> float:
+    """How far a sampled share may lie from the true one: 2.6 standard errors of so many samples, and one point. One of
+    100 shares lies farther; so that one of 100 *worst* ones does, ``worst_of`` shares are allowed more.
 
-    A stack is held until the next sample, and samples come at Poisson times: each counts with an exponential weight,
-    which doubles the variance of a plain share.
+    A stack is held until the next sample, and samples come at Poisson times: with n = rate T intervals of exponential
+    length, whose mean square is 2 / rate², the variance is n p (1 - p) 2 / rate² / T² = 2 p (1 - p) / n, twice that of
+    n samples that count alike. Those cannot be had: a chrometrace has changes of the stack only, not its ticks.
     """
-    return 2.6 * math.sqrt(2 * share * (1 - share) / (rate * seconds)) + 0.01
+    errors = statistics.NormalDist().inv_cdf(1 - 0.01 / worst_of / 2)
+    return errors * math.sqrt(2 * share * (1 - share) / (rate * seconds)) + 0.01
 
 
 def first_sight(spans: Iterable[StackSpan], phases: Sequence[Phase], delay_ns: int, since: int) -> int | None:

@@ -10,11 +10,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import psutil
 import pytest
 
+from gaptop.recording.lines import Batch, Header
+from gaptop.recording.reader import open_stream
 from tests.fakes.nvml import build
 from tests.real import servers
 from tests.real.load import Client, Drive, drive
@@ -47,6 +50,14 @@ class Watched:
             if overlap > 0.3 and overlap >= 0.5 * (last - first) and kind in (None, valley["kind"]):
                 found.append(valley)
         return found
+
+    def mean(self, name: str, key: str, inside: float = 0.0) -> float:
+        """A series over the named phase, as gaptop measured it, from so many seconds inside its edges."""
+        phase = self.drive.phase(name)
+        first, last = (edge - self.start_monotonic for edge in (phase.start + inside, phase.end - inside))
+        lines = [line for line in open_stream(self.path) if isinstance(line, Batch) and key in line.values]
+        pairs = [pair for line in lines for pair in zip(line.t, line.values[key], strict=True)]
+        return fmean(value for t, value in pairs if value is not None and first <= t <= last)
 
 
 def installed(name: str) -> Path:
@@ -110,7 +121,7 @@ def watched_vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         with recording(path, environment=environment):
             seen = asyncio.run(drive(server.url, "vllm", script, limit=240))
         metrics = server.get("/metrics")
-        yield _watched(path, seen, metrics, (server.pid, engine))
+        yield watched(path, seen, metrics, (server.pid, engine))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +144,7 @@ def watched_llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]
         with recording(path):
             seen = asyncio.run(drive(server.url, "llamacpp", script, limit=180))
         metrics = server.get("/metrics")
-        yield _watched(path, seen, metrics, (server.pid,))
+        yield watched(path, seen, metrics, (server.pid,))
 
 
 async def long_prompts(client: Client, prompt_tokens: int) -> None:
@@ -162,10 +173,7 @@ def warm_up(url: str, engine: str) -> None:
     time.sleep(1.0)
 
 
-def _watched(path: Path, seen: Drive, metrics: str, pids: tuple[int, ...]) -> Watched:
-    from gaptop.recording.lines import Header
-    from gaptop.recording.reader import open_stream
-
+def watched(path: Path, seen: Drive, metrics: str, pids: tuple[int, ...]) -> Watched:
     header = next(line for line in open_stream(path) if isinstance(line, Header))
     with contextlib.suppress(KeyError):
         # Kept for a look at what a run really showed.

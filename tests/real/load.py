@@ -15,7 +15,20 @@ import aiohttp
 MAX_REQUESTS = 2000
 
 PENALTIES: Final[Mapping[str, object]] = {"presence_penalty": 0.5, "frequency_penalty": 0.3, "repetition_penalty": 1.1}
-_WORDS: Final = "def class import return self async await for while if else try except lambda yield with raise".split()
+_WORDS: Final = (
+    "def",
+    "class",
+    "import",
+    "return",
+    "self",
+    "async",
+    "await",
+    "for",
+    "while",
+    "lambda",
+    "yield",
+    "raise",
+)
 
 Options = Callable[[], Mapping[str, object]]
 """Called for each request; what it gives replaces or joins the fields of the request's body."""

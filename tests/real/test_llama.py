@@ -18,6 +18,8 @@ from tests.real.watch import recording, report
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
 SLOTS = 4
+CROWDED = 0.15
+"""Beside as much of other work the server's own waiting for a core is a cause of its own."""
 
 
 def test_the_server_is_found_without_being_named(watched_llama: Watched) -> None:
@@ -53,6 +55,9 @@ def test_requests_above_the_slots_wait_and_are_never_no_demand(watched_llama: Wa
 
 
 def test_a_long_prompt_is_prefill_interference(watched_llama: Watched) -> None:
+    waited = watched_llama.mean("long", f"host.runqueue_wait{{tid={watched_llama.pids[0]}}}")
+    if waited >= CROWDED:
+        pytest.skip(f"this machine was crowded: the server itself waited for a core {waited:.0%} of the time")
     assert "prefill_interference" in {valley["cause"] for valley in watched_llama.during("long")}
 
 

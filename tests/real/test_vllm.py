@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -106,10 +107,13 @@ def test_a_long_prompt_is_prefill_interference(watched_vllm: Watched) -> None:
     assert "prefill_interference" in {valley["cause"] for valley in watched_vllm.during("long")}
 
 
-def test_a_stopped_front_end_is_not_no_demand(watched_vllm: Watched) -> None:
+def test_a_stopped_front_end_is_host_starvation_and_said_to_be_stopped(watched_vllm: Watched) -> None:
     found = watched_vllm.during("stopped")
     assert found
-    assert "no_demand" not in {valley["cause"] for valley in found}
+    assert {valley["cause"] for valley in found} == {"host_starvation"}
+    (longest, *_) = sorted(found, key=lambda valley: valley["start_s"] - (valley["end_s"] or math.inf))
+    assert longest["detail"] == "front end stopped"
+    assert "host.stopped" in {fact["signal"] for fact in longest["evidence"]}
     stopped = watched_vllm.drive.phase("stopped").start - watched_vllm.start_monotonic
     events = [line for line in open_stream(watched_vllm.path) if isinstance(line, Event)]
     assert any(event.what == "process_stopped" and 0 < event.t - stopped < 2.5 for event in events)

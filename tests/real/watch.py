@@ -26,10 +26,15 @@ def gaptop(*arguments: str, environment: Mapping[str, str] | None = None, timeou
 
 
 @contextlib.contextmanager
-def recording(path: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[None]:
+def recording(
+    path: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    command: Sequence[str] = ("gaptop", "record"),
+) -> Iterator[None]:
     """Record while the body runs, with 2 s before it; ended as people end it, with ctrl+c."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "gaptop", "record", "-o", str(path), *arguments],
+        [sys.executable, "-m", *command, "-o", str(path), *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **(environment or {})},

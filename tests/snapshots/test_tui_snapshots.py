@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from tests.screenshots.__main__ import canned_app
 from tests.snapshots.fleets import fleet_app
+from tests.snapshots.recurring import recurring_app
 
 Compare = Callable[..., bool]
 
@@ -39,6 +40,10 @@ def test_simulated_is_said_plainly(snap_compare: Compare) -> None:
 
 def test_just_started(snap_compare: Compare) -> None:
     assert snap_compare(canned_app(length=2.0), terminal_size=(120, 40), run_before=settle)
+
+
+def test_what_recurs(snap_compare: Compare) -> None:
+    assert snap_compare(recurring_app(), terminal_size=(120, 40), run_before=settle)
 
 
 def test_help(snap_compare: Compare) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection
 from typing import cast
 
 from gaptop_collectors.collector import Frame, Message, StackSpan
+from gaptop_collectors.host.pyspy_pace import SECOND
 from gaptop_collectors.host.pyspy_recorder import Recorder
-from gaptop_collectors.host.pyspy_roller import SECOND, Roller
+from gaptop_collectors.host.pyspy_roller import Roller
 from gaptop_collectors.host.pyspy_trace import BadTrace, StackTable, Trace
 from gaptop_collectors.target import ServerProcess
 
@@ -25,7 +26,11 @@ class FakeRecorder:
         self.rate = rate
         self.live_ns: int | None = None
         self.asked_ns: int | None = None
+        self.heard_ns = 0
+        self.sampled = True
+        self.errors = 0
         self.code: int | None = None
+        self.ending = False
         self.cpu_seconds = 0.1
         self.start_seconds = 0.02
         self.output = ""
@@ -78,7 +83,7 @@ class World:
         self.out: list[Message] = []
         self.roller = Roller(PROCESS, self.start, StackTable())
         self.now = self.roller.until
-        self.roller.rate = rate
+        self.roller.pace.rate = rate
 
     def start(self, pid: int, rate: int) -> Recorder:
         assert pid == PROCESS.pid

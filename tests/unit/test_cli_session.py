@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from gaptop.cli.ending import Ending
+from gaptop.cli.own_rules import Rules
 from gaptop.cli.probe_lines import LiveLines
 from gaptop.cli.session import watch
 from gaptop.recording.lines import Line, Spans, Tick, Watermark, encode
@@ -56,7 +57,7 @@ def test_the_last_window_decides_the_verdict(drained: bool, cause: str) -> None:
     told: list[Assessment] = []
     with Ending() as ending:
         lines = cast(LiveLines, Scripted(ending, live, last if drained else []))
-        _, state = watch(lines, 60.0, classify, ending, lambda _, said: told.append(said))
+        _, state = watch(lines, 60.0, Rules(classify), ending, lambda _, said: told.append(said))
     assert told[-1] == state
     assert [said.ended for said in told].count(True) == 1
     (found,) = state.valleys

@@ -142,3 +142,21 @@ def test_how_readings_were_rounded_is_passed_on(tmp_path: Path, told: object, st
     (info, *_) = FeedDevice(str(path)).open()
     assert isinstance(info, SourceInfo)
     assert info.rounding == stated
+
+
+def test_a_device_may_tell_whose_it_is_and_who_else_is_on_it(path: Path) -> None:
+    path.write_text(line(1000, pids=[7, 9], foreign_processes=1))
+    feed = FeedDevice(str(path))
+    (info,) = infos(found := feed.open())
+    assert info.entity["pids"] == [7, 9]
+    assert batches(found)[0].values["device.foreign_processes"] == [1.0]
+    with path.open("a") as file:
+        file.write(line(2000))
+    (info,) = infos(feed.sample())
+    assert info.entity["pids"] is None
+    with path.open("a") as file:
+        file.write(line(3000, pids="7") + line(4000, pids=[1.5]) + line(5000))
+    (info,) = infos(found := feed.sample())
+    assert "2 unreadable lines" in info.says
+    assert batches(found)[0].times_ns == [5000]
+    feed.close()

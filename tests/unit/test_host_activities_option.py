@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
 
 from gaptop.cli import doctor
+from gaptop.cli.ending import Ending
+from gaptop.cli.feeds import StreamFeed
 from gaptop.cli.main import cli
+from gaptop.cli.noticed import Noticed
+from gaptop.cli.own_rules import rules
 from gaptop.cli.paths import activities_file
+from gaptop.cli.probe_lines import LiveLines
+from gaptop.cli.session import watch
 from gaptop.recording.lines import encode
+from gaptop.tui.session import Session
+from gaptop.valleys.report import build
 from gaptop_collectors.host.activities import load_activities
 
 from .valley_streams import ENGINE, Stream
@@ -70,28 +78,102 @@ def test_the_file_in_the_configuration_folder_is_found(recording: Path, tmp_path
     assert coverage(run("report", str(recording), "--json", "--activities", str(other)))["matched_ratio"] == 0.0
 
 
+DAMAGED = [
+    (BROKEN, "line 5: activity 'dreaming' is not known; use one of schedule, "),
+    ("[[rule]]\nactivity = ", "line 2"),
+    (b"[[rule]]\n\xff", "line 2: this is no UTF-8 text; save the file as UTF-8."),
+    (b" " * 1_000_001, "larger than a file of rules can be"),
+]
+DAMAGES = ["unknown activity", "no TOML", "no text", "too large"]
+
+
+def put(path: Path, text: str | bytes | None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if text is not None:
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
-    [
-        (BROKEN, "line 5: activity 'dreaming' is not known; use one of schedule, "),
-        ("[[rule]]\nactivity = ", "line 2"),
-        (b"[[rule]]\n\xff", "line 2: this is no UTF-8 text; save the file as UTF-8."),
-        (None, "cannot be read (No such file or directory); correct the path"),
-        (b" " * 1_000_001, "larger than a file of rules can be"),
-    ],
+    [*DAMAGED, (None, "cannot be read (No such file or directory); correct the path")],
+    ids=[*DAMAGES, "missing"],
 )
-def test_a_damaged_file_is_one_sentence_and_gaptop_goes_on(
-    recording: Path, tmp_path: Path, text: str | bytes | None, place: str
+@pytest.mark.parametrize("how", ["option", "variable"])
+@pytest.mark.parametrize("command", [["report"], ["open"], ["export", "--as", "folded"]])
+def test_a_damaged_file_that_was_named_is_refused_in_one_sentence(
+    recording: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str | bytes | None,
+    place: str,
+    how: str,
+    command: list[str],
 ) -> None:
-    own = tmp_path / "mine.toml"
-    if text is not None:
-        own.write_bytes(text.encode() if isinstance(text, str) else text)
-    result = run("report", str(recording), "--json", "--activities", str(own))
+    own = put(tmp_path / "mine.toml", text)
+    if how == "variable":
+        monkeypatch.setenv("GAPTOP_ACTIVITIES", str(own))
+    result = run(*command, str(recording), *(["--activities", str(own)] if how == "option" else []))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    said = " ".join(result.stderr.split())
+    assert said.startswith(f"gaptop: {own}")
+    assert place in said
+    assert said.endswith("Without --activities (or GAPTOP_ACTIVITIES) gaptop's own rules stand alone.")
+    assert "--activities" in run(command[0], "--help").stdout, "help is given even so"
+
+
+@pytest.mark.parametrize(("text", "place"), DAMAGED, ids=DAMAGES)
+def test_a_damaged_file_in_the_configuration_folder_is_left_out_and_that_is_seen(
+    recording: Path, tmp_path: Path, text: str | bytes, place: str
+) -> None:
+    own = put(tmp_path / "config/gaptop/activities.toml", text)
+    result = run("report", str(recording), "--json")
     assert coverage(result)["matched_ratio"] == 0.0
     said = " ".join(result.stderr.split())
     assert said.startswith(f"gaptop: {own}")
     assert place in said
     assert said.endswith("Until then only gaptop's own rules name what threads do.")
+    told = json.loads(result.stdout)
+    health = next(row for row in told["health"] if row["source"] == "activities")
+    assert health["state"] == "failing"
+    assert f"gaptop: {health['says']}" == said
+    assert "only gaptop's own rules name" in " ".join(run("report", str(recording)).stdout.split())
+
+
+class Probe:
+    """Stands in for LiveLines: a recording is what the probe says, and then it is interrupted."""
+
+    def __init__(self, recording: Path, ending: Ending) -> None:
+        self._raw, self._ending = recording.read_bytes().splitlines(keepends=True), ending
+
+    def take(self, timeout: float) -> bytes | None:
+        self._ending.wanted = len(self._raw) <= 1
+        return self._raw.pop(0)
+
+    def rest(self) -> list[bytes]:
+        return []
+
+
+def test_the_screen_and_a_live_report_are_told_too(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "config/gaptop/activities.toml", BROKEN)
+    notice = rules().notice
+    assert notice is not None
+    feed = Noticed(StreamFeed(recording), notice)
+    session = Session(feed, rules().classify)
+    while session.ended is None:
+        session.pump(1.0)
+    assert notice in session.healths.values()
+    assert session.timeline.header is not None
+    with Ending() as ending:
+        lines = cast(LiveLines, Probe(recording, ending))
+        timeline, assessment = watch(lines, 60.0, rules(), ending, lambda timeline, assessment: None)
+    assert notice.says in build(timeline, assessment, window=None)["hints"]
+    feed.close()
+    (tmp_path / "config/gaptop/activities.toml").write_text(RULE)
+    assert rules().notice is None
 
 
 def test_a_path_cannot_speak_to_the_terminal(recording: Path, tmp_path: Path) -> None:
@@ -107,7 +189,7 @@ def test_the_readmes_example_is_a_rule(tmp_path: Path) -> None:
     assert load_activities(own).classify([("Loop.admit", "/srv/mypackage/loop.py", 1)]) == "schedule"
 
 
-@pytest.mark.parametrize("command", [[], ["open"], ["report"]])
+@pytest.mark.parametrize("command", [[], ["open"], ["report"], ["demo"]])
 def test_the_option_stands_in_the_help(command: list[str]) -> None:
     assert "--activities FILE" in run(*command, "--help").stdout
 

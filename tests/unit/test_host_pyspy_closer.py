@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from gaptop_collectors.collector import SourceInfo, Stacks
-from gaptop_collectors.host.pyspy_roller import SECOND
+from gaptop_collectors.host.pyspy_pace import SECOND
 from tests.unit.pyspy_world import World, live_for
 
 
@@ -21,7 +21,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_a_closer_look_begins_at_once_and_ends_by_itself(world: World) -> None:
     first = live_for(world, 1.0)
-    world.roller.look_closer(100, 2 * SECOND)
+    world.roller.pace.look_closer(100, 2 * SECOND)
     world.go(0.1)
     second = world.recorders[1]
     assert second.rate == 100
@@ -47,7 +47,7 @@ def test_a_closer_look_begins_at_once_and_ends_by_itself(world: World) -> None:
 
 def test_a_closer_look_is_forgotten_when_nothing_can_be_seen(world: World) -> None:
     world.go(0.1)
-    world.roller.look_closer(100, 2 * SECOND)
+    world.roller.pace.look_closer(100, 2 * SECOND)
     world.recorders[-1].fail("Error: out of luck")
     world.go(2.0)
     assert world.recorders[-1].rate == 50
@@ -67,7 +67,7 @@ def test_py_spy_that_says_it_is_behind_is_followed_by_a_slower_one(world: World)
 
 def test_a_rate_far_from_the_planned_one_is_not_kept_to_the_end(world: World) -> None:
     live_for(world, 1.0)
-    world.roller.rate = 20
+    world.roller.pace.rate = 20
     world.go(1.9)
     assert len(world.recorders) == 1
     world.go(0.3)
@@ -78,7 +78,7 @@ def test_several_processes_do_not_start_at_one_moment() -> None:
     begun = []
     for place in range(3):
         world = World()
-        world.roller.stagger(place)
+        world.roller.stagger(place, world.now)
         start = world.now
         while not world.recorders:
             world.go(0.05)

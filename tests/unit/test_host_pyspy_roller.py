@@ -61,19 +61,21 @@ def test_a_recorder_that_never_writes_is_killed_and_leaves_a_hole(world: World) 
     second.go_live(world.now)
     world.go(0.2)
     assert first.asked_ns is not None
-    world.go(3.4)
-    assert first.killed
-    world.go(0.8)
+    world.go(4.2)
     third = world.recorders[2]
     third.go_live(world.now)
     world.go(0.2)
     second.write(world.now)
-    world.go(0.1)
+    world.go(5.0)
+    assert not first.killed
+    world.go(1.0)
+    assert first.killed
     # The first window is lost; no trace came before it, so there is no gap between two to speak of.
     covered = [item.covered for item in cast(list[Stacks], world.of(Stacks))]
     assert covered == [second.covered]
     holes = cast(list[Hole], world.of(Hole))
     assert [(hole.start_ns, hole.end_ns) for hole in holes] == [(began, second.live_ns)]
+    assert holes[0].reason == "py-spy did not write in time what it had sampled, and was ended"
 
 
 def test_a_trace_that_cannot_be_read_is_a_hole_with_its_reason(world: World) -> None:
@@ -104,7 +106,7 @@ def test_a_refusal_is_a_hole_each_second_and_is_tried_again_ever_more_rarely(wor
 
 def test_an_early_hand_over_comes_at_once_but_only_once_in_three_seconds(world: World) -> None:
     live_for(world, 1.0)
-    world.roller.hand_over_early()
+    world.roller.pace.hand_over_early()
     world.go(1.0)
     assert len(world.recorders) == 1
     world.go(1.2)
@@ -152,7 +154,7 @@ def test_the_source_names_its_threads_and_states_its_error(world: World) -> None
 
 
 def test_a_process_without_a_rate_is_left_out_and_said_to_be(world: World) -> None:
-    world.roller.rate = 0
+    world.roller.pace.rate = 0
     world.go(2.5)
     assert world.recorders == []
     holes = cast(list[Hole], world.of(Hole))
@@ -162,11 +164,23 @@ def test_a_process_without_a_rate_is_left_out_and_said_to_be(world: World) -> No
     assert "4% of a core" in info.says
 
 
+def test_a_recorder_that_is_let_go_before_it_has_begun_is_no_failure(world: World) -> None:
+    world.go(0.1)
+    world.roller.pace.rate = 0
+    world.go(0.1)
+    assert world.recorders[0].asked_ns is not None
+    world.recorders[0].code = -2  # SIGINT came before py-spy listened to it
+    world.go(2.0)
+    assert world.roller.trouble is None
+    holes = cast(list[Hole], world.of(Hole))
+    assert {hole.reason for hole in holes} == {"left out to keep py-spy inside its budget"}
+
+
 def test_a_slow_recorder_has_the_time_to_reach_its_next_tick() -> None:
     world = World(rate=1)
     first = live_for(world, 4.2)
     world.recorders[1].go_live(world.now)
-    world.go(7.0)
+    world.go(14.0)
     assert first.asked_ns is not None
     assert not first.killed
     world.go(6.0)

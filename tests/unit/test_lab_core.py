@@ -42,10 +42,25 @@ def test_same_seed_same_events_and_another_seed_others() -> None:
 def test_events_are_sorted_and_truth_tiles_the_idle_time(name: str) -> None:
     events = run(name, 13.0)
     assert all(before.start <= after.start for before, after in pairwise(events))
-    device = sorted((event.start, event.end) for event in events if isinstance(event, DeviceSpan | Idle))
-    assert device[0][0] == 0.0
-    assert all(before[1] == after[0] for before, after in pairwise(device))
-    assert device[-1][1] >= 13.0
+    for device in devices(events):
+        pieces = sorted((event.start, event.end) for event in device if not is_phantom(event))
+        assert pieces[0][0] == 0.0
+        assert all(before[1] == after[0] for before, after in pairwise(pieces))
+        assert pieces[-1][1] >= 13.0
+
+
+def devices(events: list[Event]) -> list[list[DeviceSpan | Idle]]:
+    """What each device did, and its truth."""
+    mine: dict[int, list[DeviceSpan | Idle]] = {}
+    for event in events:
+        if isinstance(event, DeviceSpan | Idle):
+            mine.setdefault(event.device, []).append(event)
+    return list(mine.values())
+
+
+def is_phantom(event: Event) -> bool:
+    """Busy as the driver has it: in truth the device is idle, so this lies over its Idle."""
+    return isinstance(event, DeviceSpan) and event.kind == "phantom"
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))

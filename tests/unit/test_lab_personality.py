@@ -8,8 +8,10 @@ from gaptop.lab.personality import (
     DECODE_WATTS,
     IDLE_WATTS,
     PREFILL_WATTS,
+    WEDGE_WATTS,
     WINDOW_NS,
     Busy,
+    Held,
     Personality,
     Reading,
 )
@@ -52,3 +54,21 @@ def test_the_clock_outlives_the_work_and_idle_is_not_a_limit_while_working() -> 
     assert readings[1].limit_reasons == 1
     assert readings[1].clock_hz == readings[0].clock_hz
     assert readings[-1].clock_hz < readings[0].clock_hz
+
+
+def test_a_limit_shows_as_its_reason_a_lower_clock_and_less_power() -> None:
+    personality = Personality()
+    spans = [Busy(0, 1000 * MS, 0.0), Busy(1000 * MS, 3000 * MS, 0.0, "step", 0.3)]
+    limits = [Held(1000 * MS, 3000 * MS, "power")]
+    readings = [personality.read(WINDOW_NS * (index + 1), spans, limits) for index in range(15)]
+    assert [reading.limit_reasons for reading in readings] == [0] * 5 + [0x4] * 10
+    assert readings[14].clock_hz == pytest.approx(0.3 * readings[4].clock_hz)
+    assert readings[14].power_w == pytest.approx(IDLE_WATTS + (DECODE_WATTS - IDLE_WATTS) * 0.09, abs=2)
+    assert Personality().read(WINDOW_NS, spans, [Held(0, 1000 * MS, "thermal")]).limit_reasons == 0x20
+
+
+def test_what_is_no_step_is_busy_at_its_own_power() -> None:
+    wedged = play([Busy(0, 4000 * MS, 0.0, "wedge")], 15)[-1]
+    assert (wedged.busy, wedged.limit_reasons) == (1.0, 0)
+    assert wedged.power_w == pytest.approx(WEDGE_WATTS, abs=1)
+    assert play([Busy(0, 4000 * MS, 0.0, "phantom")], 15)[-1].power_w < 40

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gaptop.recording.lines import Event
+from gaptop.recording.lines import Event, Source
 from gaptop.valleys import report, report_text
 from gaptop.valleys.report_events import LINES, NEWEST, event_lines
 
-from .valley_streams import Stream, analyse, stairs
+from .valley_streams import GPU, Stream, analyse, stairs
 
 LOST = "GPU 0: Xid 79 (the GPU has fallen off the bus). Reseat the card or restart the host; see the kernel log."
 XID = Event(4.0, "xid", LOST, "nvml/GPU-0", {"xid": 79})
@@ -82,3 +83,15 @@ def test_what_the_screen_asked_for_is_in_the_machine_form_only() -> None:
 def test_untrusted_text_is_shown_not_obeyed() -> None:
     event = {"what": "xid", "says": "evil\x1b[2J\u202e", "t_s": 1.0}
     assert not any(char in "".join(event_lines([event], 80)) for char in "\x1b\u202e")
+
+
+def test_a_lost_gpu_has_its_remedy_until_it_is_back() -> None:
+    event = Event(4.0, "gpu_lost", "GPU 0 does not answer any more (GPU is lost).", GPU)
+    remedy = "so its lanes have a hole from here: it has fallen off the bus; reboot the machine."
+    says = f"{event.says.removesuffix('.')}, {remedy}"
+    for now, wanted in ((says, says), ("Resolution 200 ms (measured).", event.says)):
+        stream = Stream(10).device(stairs((0, 1.0)))
+        described = next(line for line in stream.lines() if isinstance(line, Source) and line.id == GPU)
+        built = report.build(*analyse([*stream.lines(), event, replace(described, says=now)]), window=None)
+        assert built["events"][0]["says"] == event.says
+        assert " ".join(" ".join(section(built)).split()) == f"Events at 4.0 s: {wanted}"

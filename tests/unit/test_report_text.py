@@ -111,3 +111,33 @@ def test_a_name_of_any_length_takes_one_line() -> None:
     assert max(len(line) for line in text.splitlines()) < 140
     assert "N" * 79 + "…" in text
     assert "N" * 80 not in text
+
+
+def test_devices_of_one_model_are_told_apart_by_their_numbers() -> None:
+    stream = Stream(20).metrics(server())
+    for index in range(2):
+        low = stairs((0, 1.0), (12, 0.0), (12.4 + index, 1.0))
+        stream.device(low, source=f"nvml/GPU-{index}", entity={"index": index})
+    lines = text_of(stream).splitlines()
+    ledger = lines[lines.index("Where the time went") :]
+    assert [line for line in ledger if "Test GPU" in line] == ["  GPU 0 Test GPU", "  GPU 1 Test GPU"]
+    assert [line.split()[:4] for line in lines if line.startswith("device")] == [
+        ["device", "GPU", "0", "Test"],
+        ["device", "GPU", "1", "Test"],
+    ]
+
+
+def test_devices_without_numbers_are_told_apart_by_their_uuids_and_one_alone_needs_neither() -> None:
+    stream = Stream(20).metrics(server())
+    for index in range(2):
+        stream.device(stairs((0, 1.0)), source=f"nvml/GPU-{index}", entity={"index": None})
+    text = text_of(stream)
+    assert "\n  Test GPU (GPU-0)\n" in text
+    assert "\n  Test GPU (GPU-1)\n" in text
+    assert "\n  Test GPU\n" in text_of(Stream(20).device(stairs((0, 1.0))))
+
+
+def test_time_that_was_not_seen_is_said() -> None:
+    text = text_of(Stream(20).device(stairs((0, 1.0)), outages=[(10.0, 14.0)]))
+    (line,) = (line for line in text.splitlines() if "not seen" in line and "%" not in line)
+    assert line.split()[1:] == ["s", "not", "seen", "(no", "part", "of", "the", "shares)"]

@@ -20,6 +20,7 @@ from gaptop.tui.view import usual_view
 from gaptop.valleys.model import Assessment, HotPath, ThreadStacks
 from tests.screenshots.canned import DEVICE, METRICS, classify, stream
 from tests.screenshots.judged import assess
+from tests.snapshots.recurring import PERIOD, TREND, recurring
 
 
 @cache
@@ -200,6 +201,22 @@ def test_the_ledger_puts_losses_first_and_what_is_none_last() -> None:
     assert text.index("cache") < text.index("host") < text.index("no demand")
     assert "(no loss)" in text
     assert width_of(ledger.ledger_pieces(scene_at(), 60)) <= 60
+
+
+def test_under_the_ledger_stand_a_period_and_a_trend_with_whose_they_are() -> None:
+    scene = scene_at()
+    assert ledger.note_lines(scene) == []
+    scene = replace(scene, assessment=recurring(scene.assessment))
+    period, trend = map(plain, ledger.note_lines(scene))
+    assert period == " every 1.5 s (±0.1), 24 times: H host, garbage collection"
+    assert trend == f" {TREND.sentence}"
+    ascii = replace(scene, glyphs=ASCII)
+    assert all(plain(line).isascii() for line in ledger.note_lines(ascii))
+    elsewhere = replace(PERIOD, devices=(), detail="\x1b[2J")
+    said = replace(scene.assessment, periods=(PERIOD, replace(elsewhere, times=25)), trends=())
+    (line,) = map(plain, ledger.note_lines(replace(scene, assessment=said)))
+    assert line.startswith(" progress: every 1.5 s (±0.1), 25 times")
+    assert "\x1b" not in line
 
 
 def test_untrusted_names_are_neither_markup_nor_escapes() -> None:

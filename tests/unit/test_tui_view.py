@@ -81,6 +81,8 @@ def test_the_ladder_is_sorted_and_round() -> None:
 @given(st.integers(layout.SMALLEST[1], 120), st.integers(1, 16))
 def test_rows_are_never_overdrawn(height: int, devices: int) -> None:
     split = layout.split(height)
+    noted = layout.split(height, 2)
+    assert (noted.ledger - split.ledger, split.lanes - noted.lanes) == ((2, 2) if height >= 30 else (0, 0))
     lanes = [("busy", 1)] * devices + [("power", 2)] * devices
     lanes += [("running", 3), ("waiting", 3), ("tokens", 4), ("prompt", 5), ("kv", 6), ("engine", 7), ("valleys", 9)]
     heights = layout.share(split.lanes, lanes, height >= layout.TALL)

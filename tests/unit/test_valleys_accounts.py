@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 
 from gaptop.recording.lines import Tick
 from gaptop.recording.reader import open_stream
+from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import ledger, report, report_text
 from gaptop.valleys.accounts import with_own_tokens
+from gaptop.valleys.idle_time import Taken, by_cause
+from gaptop.valleys.member import Member
 from gaptop.valleys.model import Cause, Segment, Valley, ValleyKind, Verdict
 
 from .valley_server import BACK, END, LOW, engine, quiet_between, server, stopped_progress
@@ -34,17 +38,29 @@ def valley(
     segments = tuple(Segment(*part) for part in parts)
     said = Verdict(main, "", "high", 0.9, None, (), (), (), "", (), segments)
     idle = (end - start) * len(devices) if idle is None else idle
-    return Valley(id, kind, tuple(devices), start, end, 0.2, 0.2, 1.0, idle, 0.0, True, tokens, True, said)
+    members = tuple(Member(name, name, start, end, idle / len(devices), windows=False) for name in devices)
+    return Valley(
+        id, kind, tuple(devices), start, end, 0.2, 0.2, 1.0, idle, 0.0, True, tokens, True, said, members=members
+    )
+
+
+def lost(*valleys: Valley) -> list[ledger.Loss]:
+    """What valleys cost whose windows nobody remembers."""
+    timeline, taken = Timeline(None), Taken()
+    every = {name: math.inf for item in valleys for name in item.devices}
+    return [
+        loss for item in valleys for loss in ledger.losses(item, "s", by_cause(timeline, item, taken, counted=every))
+    ]
 
 
 def test_tokens_are_booked_with_the_first_device_and_not_as_zero_with_the_others() -> None:
-    first, second = ledger.losses(valley((10, 12, "host_starvation"), devices=("a", "b"), tokens=800.0), "s")
+    first, second = lost(valley((10, 12, "host_starvation"), devices=("a", "b"), tokens=800.0))
     assert (first.seconds, first.tokens, first.unknown) == (2.0, 800.0, 0)
     assert (second.seconds, second.tokens, second.unknown) == (2.0, None, 0)
 
 
 def test_a_valley_that_cost_no_tokens_cost_none_on_any_device() -> None:
-    found = ledger.losses(valley((10, 12, "no_demand"), main="no_demand", devices=("a", "b"), tokens=0.0), "s")
+    found = lost(valley((10, 12, "no_demand"), main="no_demand", devices=("a", "b"), tokens=0.0))
     assert [loss.tokens for loss in found] == [0.0, 0.0]
 
 
@@ -55,13 +71,13 @@ def test_what_is_not_known_is_counted_beside_the_sum() -> None:
         ((known, not_known), (500.0, 1)),
         ((not_known, not_known), (None, 2)),
     ):
-        (row,) = ledger.rows([], [loss for item in several for loss in ledger.losses(item, "s")])
+        (row,) = ledger.rows([], lost(*several))
         assert (row.tokens_lost, row.tokens_unknown, row.valleys) == (*expected, 2)
 
 
 def test_device_seconds_go_by_segments_and_the_valley_by_its_main_cause() -> None:
     mixed = valley((10, 12, "no_demand"), (12, 12.5, "host_starvation"), main="no_demand", idle=2.0, tokens=0.0)
-    rows = {row.cause: row for row in ledger.rows([ledger.DeviceTime("a", 20, 18, 0)], ledger.losses(mixed, "s"))}
+    rows = {row.cause: row for row in ledger.rows([ledger.DeviceTime("a", 20, 18, 0)], lost(mixed))}
     assert rows["no_demand"].device_seconds == pytest.approx(1.6)
     assert (rows["no_demand"].valleys, rows["no_demand"].tokens_lost) == (1, 0.0)
     assert rows["host_starvation"].device_seconds == pytest.approx(0.4)

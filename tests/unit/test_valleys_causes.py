@@ -152,22 +152,6 @@ def test_long_prefill_that_is_booked_at_its_end_is_prefill_interference() -> Non
     assert valley.tokens_lost == pytest.approx((272.6 - 6.62) * 16.5, rel=0.1)
 
 
-def test_prefilling_slots_of_llama_cpp_are_prefill_interference() -> None:
-    # Case 24: a 52.9k prompt freezes the streams for 7.6 s; llama.cpp shows it in its slots.
-    stream = Stream(32, engine="llamacpp").device(stairs((0, 1.0)))
-    stream.metrics(
-        server(
-            tokens__decode=total((0, 59.4), (12, 0), (19.6, 59.4)),
-            step__count=total((0, 20), (12, 0), (19.6, 20)),
-            slots__prefilling=stairs((0, 0), (12, 1), (19.6, 0)),
-            sched__running=stairs((0, 3), (12, 4), (19.6, 4)),
-        )
-    )
-    verdict = only(valleys_of(stream)).verdict
-    assert verdict.cause == "prefill_interference"
-    assert "--batch-size" in verdict.advice
-
-
 @pytest.mark.parametrize("running", [0, 3])
 def test_requests_that_are_not_admitted_with_memory_free_are_an_admission_stall(running: int) -> None:
     # Cases 25 and 26: running 0, waiting 5-6, KV free, no tokens, probes answer.

@@ -67,6 +67,24 @@ def test_threads_that_fit_their_cores_are_held_up_by_others() -> None:
     assert said.detail == "CPU contention"
 
 
+@pytest.mark.parametrize(("used", "detail"), [(3.6, "thread oversubscription"), (1.2, "CPU contention")])
+def test_a_crowd_that_gets_little_of_its_cores_is_kept_from_them_by_others(used: float, detail: str) -> None:
+    # Seen beside a real vLLM: two of its threads and four foreign ones on the one core that it was pinned to.
+    stream = allowed(runnable(starved(), ENGINE, 6.0), p200=4)
+    stream.host({"host.cpu_seconds{pid=200}": total((0, used))}, source="process/seconds")
+    said = verdict(stream)
+    assert said.detail == detail
+    assert ("its own threads used 1.2 cores, and it may use 4" in told(said)) == (detail == "CPU contention")
+
+
+def test_processes_that_share_their_cores_use_them_together() -> None:
+    stream = starved("worker_wait").stacks(WORKER, "worker", engine("prepare_batch"))
+    run_states(stream, WORKER, "worker", running=meanwhile(0.3), wants=meanwhile(0.7))
+    stream = allowed(runnable(runnable(stream, ENGINE, 3.0), WORKER, 3.5), p200=4, p300=4)
+    used = {"host.cpu_seconds{pid=200}": total((0, 1.5)), "host.cpu_seconds{pid=300}": total((0, 1.5))}
+    assert verdict(stream.host(used, source="process/seconds")).detail == "thread oversubscription"
+
+
 def test_a_quota_makes_fewer_cores_than_the_mask() -> None:
     # Case 1: a limit of 6 cores on a host of 172, a compile pool of 86 threads.
     stream = allowed(runnable(starved(), ENGINE, 86.0), p200=172)

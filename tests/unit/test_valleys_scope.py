@@ -56,6 +56,38 @@ def test_devices_and_processes_go_with_the_server_whose_pids_they_have() -> None
     assert second.host == ("process/http://b", "host")
 
 
+def test_run_states_are_those_of_the_thread_that_the_stacks_name_as_critical() -> None:
+    """TensorRT-LLM's executor loop is a thread beside the main one; only Python knows its name."""
+    (scope,) = scopes(
+        Known(
+            view("metrics/http://a", "server", engine="trtllm", pids=[2, 3]),
+            view("proc/2", "process", pid=2, role="worker", critical_tid=2),
+            view("threads/2", "process", pid=2, role="worker", critical_tid=71),
+            view("proc/3", "process", pid=3, role="worker", critical_tid=3),
+        )
+    )
+    assert [(ref.pid, ref.main_tid) for ref in scope.states] == [(2, 71), (3, 3)]
+    assert scope.states[0].is_critical(71)
+    assert not scope.states[0].is_critical(2)
+
+
+def test_front_ends_have_no_critical_thread() -> None:
+    (scope,) = scopes(
+        Known(
+            view("metrics/http://a", "server", engine="tgi", pids=[1, 2, 3]),
+            view("proc/1", "process", pid=1, role="api", critical_tid=1),
+            view("proc/2", "process", pid=2, role="worker", critical_tid=2),
+            view("threads/2", "process", pid=2, role="worker", critical_tid=2),
+            view("threads/3", "process", pid=3, role="other", critical_tid=3),
+        )
+    )
+    assert {ref.pid: ref.is_critical(ref.pid) for ref in (*scope.states, *scope.stacks)} == {
+        1: False,
+        2: True,
+        3: False,
+    }
+
+
 def test_device_of_nobody_stands_alone_beside_two_servers() -> None:
     found = scopes(
         Known(

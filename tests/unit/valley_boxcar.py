@@ -39,6 +39,24 @@ def windows(gaps: Gaps, window: float, count: int, rounding: str, first: float =
     return row([whole(1.0 - idle_within(gaps, a, a + window) / window, rounding) for a in starts], window, first)
 
 
+def longest_at_rest(gaps: Gaps, steps: Steps) -> float:
+    """The true length of the longest gap, where a window that reads no more than 2 % counts as idle."""
+    rest = [(a, b) for a, b, value in zip(steps.start, steps.end, steps.value, strict=True) if value <= 0.02 + 1e-9]
+    longest = reached = since = -math.inf
+    for a, b in sorted([*gaps, *rest]):
+        since = since if a <= reached + 1e-9 else a
+        reached = max(reached, b)
+        longest = max(longest, reached - since)
+    return float(longest)
+
+
+def slivers(values: Sequence[float], window: float) -> float:
+    """Seconds by which a gap may seem longer, where it leaves no more than a sliver of work in its first or last
+    window: that might as well be work within it."""
+    count = sum(0.0 < value <= 0.02 + 1e-9 for value in values)
+    return (0.03 * count + 2 * 0.02 * (count > 0)) * window
+
+
 def stream(
     gaps: Gaps, seconds: float, window: float, made: str, stated: str, every: float = 0.25, **info: Any
 ) -> list[Line]:

@@ -75,6 +75,8 @@ class Stream:
     seconds: float
     engine: str = "vllm"
     simulated: bool = False
+    outer: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By activity: the function and file of a frame around it."""
     _timed: list[tuple[float, int, Line]] = field(default_factory=list)
     _stacks: dict[str, int] = field(default_factory=dict)
 
@@ -262,7 +264,8 @@ class Stream:
         if activity not in self._stacks:
             self._stacks[activity] = len(self._stacks) + 1
             number = self._stacks[activity]
-            self.add(0.0, Frames(source, {str(number): [["main", "m.py", 1], [activity, "a.py", 2]]}))
+            around: list[list[str | int]] = [[*self.outer[activity], 3]] if activity in self.outer else []
+            self.add(0.0, Frames(source, {str(number): [["main", "m.py", 1], *around, [activity, "a.py", 2]]}))
         return self._stacks[activity]
 
 

@@ -5,7 +5,8 @@
 
 ``t_ns``: CLOCK_MONOTONIC nanoseconds at the end of the window of ``window_s`` seconds. ``busy``: 0..1, or null for a
 window that was not observed. ``rounding``: how ``busy`` was made whole per cents (``nearest`` or ``down``; left out: it
-was not). ``power_w``, ``clock_hz`` and ``limit_reasons`` (NVML's bitmask) may be left out. Several
+was not). What may be left out: ``power_w``, ``clock_hz``, ``limit_reasons`` (NVML's bitmask), ``foreign_processes``
+(how many are not the server's), and ``pids`` (the server's processes on the device; left out: nobody knows). Several
 devices may share a file; each one's lines come in the order of time.
 
 A line without its newline is not read yet. A line that is no such object is skipped and counted in ``says``. A file
@@ -26,7 +27,12 @@ from gaptop_collectors.collector import Batch, CollectorError, Delivered, Messag
 PERIOD_S: Final = 0.2
 READ_BYTES: Final = 1 << 20
 LINE_BYTES: Final = 1 << 16
-OPTIONAL: Final = {"power_w": "device.power", "clock_hz": "device.clock_sm", "limit_reasons": "device.limit_reasons"}
+OPTIONAL: Final = {
+    "power_w": "device.power",
+    "clock_hz": "device.clock_sm",
+    "limit_reasons": "device.limit_reasons",
+    "foreign_processes": "device.foreign_processes",
+}
 ROUNDINGS: Final[dict[str, Rounding]] = {"nearest": "nearest", "down": "down"}
 
 
@@ -40,6 +46,7 @@ class Device:
     index: int
     rounding: Rounding = ""
     reached_ns: int = 0
+    pids: list[int] | None = None
     signals: set[str] = field(default_factory=set)
     times: list[int] = field(default_factory=list)
     values: dict[str, list[float | None]] = field(default_factory=dict)
@@ -126,6 +133,9 @@ class FeedDevice:
             for name, signal in OPTIONAL.items():
                 if name in body:
                     values[signal] = _number(body[name], 0, math.inf)
+            pids = body.get("pids")
+            if pids is not None and not (isinstance(pids, list) and all(type(pid) is int for pid in pids)):
+                raise ValueError
             if not isinstance(uuid, str) or not isinstance(time_ns, int) or not 0 < window_s < 60:
                 raise ValueError
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -138,6 +148,7 @@ class FeedDevice:
         if time_ns <= device.reached_ns:
             return  # read before: the file was replaced by one with the same beginning
         device.window_s, device.reached_ns = window_s, time_ns
+        device.pids = pids
         device.rounding = ROUNDINGS.get(str(body.get("rounding")), "")
         device.signals |= values.keys()
         for signal in device.signals:
@@ -170,7 +181,7 @@ class FeedDevice:
                 "name": device.name,
                 "kind2": "gpu",
                 "index": device.index,
-                "pids": None,
+                "pids": device.pids,
             },
             signals=sorted(device.signals),
             period=device.window_s,

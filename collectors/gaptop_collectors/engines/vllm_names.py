@@ -69,7 +69,7 @@ RARE: Final = (
     *("latency.ttft_sum", "latency.ttft_count", "latency.itl_sum", "latency.itl_count"),
     *("latency.queue_sum", "latency.queue_count"),
 )
-"""For a recording's reader only: nothing on the screen or in a verdict rests on them."""
+"""Nothing on the screen rests on them; a verdict does on the prefix cache's, where a valley lasts for longer."""
 
 USUAL: Final = tuple(signal for signal in ALIASES if signal not in RARE)
 

@@ -7,6 +7,8 @@ import time
 from typing import Final
 
 from gaptop_collectors.collector import Batch, Delivered, Hole, Message, SourceInfo
+from gaptop_collectors.host.critical import FOUND
+from gaptop_collectors.host.proc_pass import Passes, is_hot
 from gaptop_collectors.host.proc_tasks import Tasks, may_see_channels
 from gaptop_collectors.host.proc_thread import ThreadFiles
 from gaptop_collectors.host.thread_account import RUNNING, STOPPED, Account
@@ -15,13 +17,8 @@ from gaptop_collectors.target import ServerProcess
 
 SECOND: Final = 1_000_000_000
 WINDOW_NS: Final = SECOND // 4
-_HOT: Final = 0.01
-"""Share of a core above which a thread is watched closely …"""
-_WAKING: Final = 0.003
-_STARVED: Final = 0.2
-"""… or, for one that runs at all, the share of time that it waits to: on a loaded host every thread waits a little."""
 _COOLS_NS: Final = 10 * SECOND
-_MOST_WATCHED: Final = 12
+MOST_WATCHED: Final = 12
 """Each costs about 15 µs a look."""
 _UNNAMED: Final = 40
 """Sleeping samples without a single wait channel after which we say that the kernel tells none."""
@@ -42,14 +39,16 @@ _UNTOLD: Final = "what threads wait on is not told by this kernel (built without
 class _Thread:
     """A thread that is watched closely."""
 
-    def __init__(self, tid: int, files: ThreadFiles, account: Account, hot_until: int) -> None:
+    def __init__(self, tid: int, files: ThreadFiles, account: Account, now: int) -> None:
         self.tid = tid
         self.files = files
         self.account = account
-        self.hot_until = hot_until
+        self.hot_until = now + _COOLS_NS
         self.looked = 0
         self.last: tuple[int, int] = (0, 0)
         self.wanted = 0
+        self.since = now
+        """``wanted`` of its account was counted until then."""
         self.ran = series_key("host.oncpu", tid=tid)
         self.waited = series_key("host.runqueue_wait", tid=tid)
         self.blocked: dict[str, str] = {}
@@ -67,18 +66,18 @@ class ProcessWatch:
         self.process = process
         self.source = f"proc/{process.pid}"
         self.gone = False
-        self.count = 1
-        """Threads of the process at the last pass."""
+        self.most = MOST_WATCHED
+        """Threads that may be watched closely; the main one always is."""
         self._tasks = Tasks(process.pid, process.started)
         self._schedstat = schedstat
         self._ticks = ticks
         self._channels = may_see_channels(process.pid)
         self._named = self._unnamed = 0
         self._threads: dict[int, _Thread] = {}
-        self._times: dict[int, tuple[int, int]] = {}
-        self._passes = 0
-        self._every = 1.0
-        self._passed = self._began = now
+        self._passes = Passes(self._tasks, schedstat=schedstat, now=now)
+        self._scans = 0
+        self._every = self._over = 1.0
+        self._began = now
         self._ended: tuple[int, int, bool | None] | None = None
         self._runnable: float | None = None
         self._stopped: bool | None = None
@@ -89,41 +88,54 @@ class ProcessWatch:
         """Start of the current window: everything before it is delivered, but for what :meth:`deliver` gives."""
         return self._began
 
-    def rescan(self, now: int, every: float) -> None:
-        """Every so many seconds, right after :meth:`window`: what each thread did since, and which are hot."""
+    @property
+    def count(self) -> int:
+        """Threads of the process at the last pass."""
+        return self._passes.count
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known which of its threads are hot."""
+        return self._passes.done > 1
+
+    @property
+    def watched(self) -> int:
+        """Threads that are watched closely."""
+        return len(self._threads)
+
+    def rescan(self, now: int, every: float, most: int | None = None) -> int:
+        """Right after :meth:`window`: what so many more threads (None: all) did since they were read last, and which
+        are hot; all of them are read each ``every`` seconds. How many were read."""
+        passes = self._passes
         try:
-            tids = self._tasks.tids()
+            read, hot = passes.advance(now, most, self._threads)
         except OSError:
             self.gone = True
-            return
-        elapsed, self._passed = max(1, now - self._passed), now
-        before, self._times = self._times, {}
-        wanted, hot = 0, []
-        for tid in tids:
-            with contextlib.suppress(OSError, ValueError):
-                on_core, waited = self._times[tid] = self._tasks.times(tid, schedstat=self._schedstat)
-                then = before.get(tid, (0, 0) if self._passes else (on_core, waited))
-                ran, queued = max(0, on_core - then[0]), max(0, waited - then[1])
-                if (thread := self._threads.get(tid)) is not None:
-                    # Its account also knows of a wait that goes on.
-                    wanted += thread.account.wanted - thread.wanted
-                    thread.wanted = thread.account.wanted
-                    continue
-                wanted += ran + queued
-                if _is_hot(ran / elapsed, queued / elapsed):
-                    hot.append((ran + queued, tid))
-        for tid in self._threads.keys() - self._times.keys():
-            self._drop(tid)
-        self.count, self._passes = len(tids), self._passes + 1
-        # The first passes are closer together, so that hot threads are found at once.
-        plain = self._schedstat and 0.5 <= elapsed / SECOND / every <= 2
-        self._runnable = wanted / elapsed if plain and self._passes > 1 else None
-        self._every = every
+            return 0
+        self._scans += 1
+        if passes.over:
+            self._pass_over(now, every, in_parts=most is not None and most < passes.count)
         self._watch(now, hot)
-        if self._passes % _RENAMED == 0:
+        if self._scans % _RENAMED == 0:
             for thread in self._threads.values():
                 with contextlib.suppress(OSError):
                     thread.files.rename()
+        return read
+
+    def _pass_over(self, now: int, every: float, *, in_parts: bool) -> None:
+        passes = self._passes
+        for tid in self._threads.keys() - passes.living:
+            self._drop(tid)
+        wanted = passes.wanted(self._threads)
+        for thread in self._threads.values():
+            # Its account also knows of a wait that goes on.
+            wanted += (thread.account.wanted - thread.wanted) / max(1, now - thread.since)
+            thread.wanted, thread.since = thread.account.wanted, now
+        # The first passes are closer together, so that hot threads are found at once.
+        plain = self._schedstat and 0.5 <= passes.took / SECOND / every <= 2
+        self._runnable = wanted if plain and passes.done > 1 else None
+        # Read in parts, a thread's last two readings lie a pass apart wherever in the pass it comes.
+        self._every, self._over = every, 2 * every if in_parts else every
 
     def look(self) -> None:
         """Note the state of every watched thread, and what was booked since the last look."""
@@ -195,34 +207,39 @@ class ProcessWatch:
         shares = thread.account.take()
         if shares is None:
             return
-        if _is_hot(shares.ran, shares.waited or 0.0):
+        if is_hot(shares.ran, shares.waited or 0.0):
             thread.hot_until = now + _COOLS_NS
         values[thread.ran] = [shares.ran]
         if shares.waited is not None:
             values[thread.waited] = [shares.waited]
         told = set(shares.blocked)
-        if thread.tid == self.process.pid and self._named:
-            told |= _TOLD  # of the main thread it is also said what it did not wait on
+        if thread.tid in self._kept() and self._named:
+            told |= _TOLD  # of these it is also said what they did not wait on
         for reason in told - thread.blocked.keys():
             thread.blocked[reason] = series_key("host.blocked", on=reason, tid=thread.tid)
         for reason, key in thread.blocked.items():
             values[key] = [shares.blocked.get(reason, 0.0)]
 
-    def _watch(self, now: int, hot: list[tuple[int, int]]) -> None:
-        """The main thread always, then the hottest as far as there is room; cold ones make room."""
-        main = self.process.pid
-        for thread in tuple(self._threads.values()):
-            if now > thread.hot_until and thread.tid != main:
+    def _watch(self, now: int, hot: list[tuple[float, int]]) -> None:
+        """The main thread and the critical one always, then the hottest as far as there is room; cold ones make
+        room."""
+        kept = self._kept()
+        for thread in reversed(tuple(self._threads.values())):
+            if thread.tid not in kept and (now > thread.hot_until or len(self._threads) > self.most):
                 self._drop(thread.tid)
-        wanted = [tid for _, tid in sorted(hot, reverse=True) if tid != main]
-        if main not in self._threads and main in self._times:
-            wanted.insert(0, main)
-        for tid in wanted[: max(0, _MOST_WATCHED - len(self._threads))]:
+        wanted = [tid for tid in kept if tid not in self._threads and tid in self._passes.living]
+        room = max(len(wanted), self.most - len(self._threads))
+        wanted += [tid for _, tid in sorted(hot, reverse=True) if tid not in kept]
+        for tid in wanted[:room]:
             with contextlib.suppress(OSError):
                 files = ThreadFiles(self._tasks, tid, schedstat=self._schedstat, channel=self._channels)
                 account = Account(waits=self._schedstat, ticks=self._ticks)
-                self._threads[tid] = _Thread(tid, files, account, now + _COOLS_NS)
+                self._threads[tid] = _Thread(tid, files, account, now)
                 self._look_at(self._threads[tid])
+
+    def _kept(self) -> tuple[int, ...]:
+        """The threads that are watched whatever they do, each once."""
+        return tuple(dict.fromkeys((self.process.pid, FOUND.of(self.process))))
 
     def _drop(self, tid: int) -> None:
         thread = self._threads.pop(tid, None)
@@ -241,7 +258,7 @@ class ProcessWatch:
                 "pid": process.pid,
                 "role": process.role,
                 "name": process.name,
-                "critical_tid": process.pid,
+                "critical_tid": FOUND.of(process),
                 "threads": [{"tid": thread.tid, "name": thread.files.name} for thread in watched],
             },
             signals=["host.oncpu", "host.blocked", "host.stopped", *(booked if self._schedstat else ())],
@@ -251,7 +268,7 @@ class ProcessWatch:
             error=0.004,
             refresh_by_signal={"host.stopped": "scrape"},
             period_by_signal={"host.runnable_threads": self._every} if self._schedstat else {},
-            window_by_signal={"host.runnable_threads": self._every} if self._schedstat else {},
+            window_by_signal={"host.runnable_threads": self._over} if self._schedstat else {},
             says=self._blindness(),
         )
 
@@ -259,7 +276,3 @@ class ProcessWatch:
         if not self._channels:
             return _REFUSED
         return _UNTOLD if self._named == 0 and self._unnamed >= _UNNAMED else ""
-
-
-def _is_hot(ran: float, waited: float) -> bool:
-    return ran > _HOT or (ran > _WAKING and waited > _STARVED)

@@ -180,6 +180,13 @@ def explain(pid: int, output: str, code: int | None) -> CollectorError:
     )
 
 
+def nothing_written(code: int | None, errors: int) -> str:
+    """Why a recorder that was asked to write has brought no window, as the reason for a hole."""
+    if code == -signal.SIGKILL:
+        return "py-spy did not write in time what it had sampled, and was ended"
+    return f"all {errors} samples of a py-spy failed" if errors else "a py-spy was ended before its first sample"
+
+
 def _owner(pid: int, proc: Path) -> int | None:
     try:
         return (proc / str(pid)).stat().st_uid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Final
 
 from gaptop_collectors.host.pyspy_budget import READING, START_CPU, Load, guessed_tick
@@ -15,13 +16,15 @@ _TRUST: Final = 20
 """Ticks: what was known before counts as much as so many new ones. They come at Poisson times, so few tell little."""
 _DOUBT: Final = 3
 """Ticks that a first guess counts."""
+_REMEMBERED: Final = 8
+"""Windows whose clock error is stated: half a minute at least, longer than a valley waits for its verdict."""
 _SECOND: Final = 1_000_000_000
 
 
 class Learnt:
     """``tick`` (None, and ``guess`` in its stead, until it is known), ``start`` and ``reading`` are CPU seconds of one
     sample, of a recorder's start and of our own work on its trace. ``slowed`` divides the rate since py-spy fell
-    behind. ``error_share`` of its reads failed in the last window. ``clock_error`` is in seconds.
+    behind. ``error_share`` of its reads failed in the last window.
     """
 
     def __init__(self) -> None:
@@ -31,17 +34,44 @@ class Learnt:
         self.reading = READING
         self.slowed = 1.0
         self.error_share = 0.0
-        self.clock_error = 0.0
+        self._errors: deque[float] = deque(maxlen=_REMEMBERED)
+        self._threads = 1
         self._slowed_by: Recorder | None = None
+
+    @property
+    def clock_error(self) -> float:
+        """Seconds: the worst of the newest windows. One starved start, long ago, says nothing of today's."""
+        return max(self._errors, default=0.0)
+
+    @property
+    def likely_tick(self) -> float:
+        """By what is known, or else guessed."""
+        return self.guess if self.tick is None else self.tick
+
+    @property
+    def thread(self) -> float:
+        """What a sample costs for each of the process's threads."""
+        return self.likely_tick / self._threads
+
+    @property
+    def hand_over(self) -> float:
+        return self.start + self.reading
+
+    def guess_from(self, threads: int, thread: float | None) -> None:
+        """So many threads has the process that is not known yet; ``thread`` is the cost of one of a sibling's."""
+        self._threads = max(1, threads)
+        self.guess = guessed_tick(threads) if thread is None else guessed_tick(threads, thread)
 
     def load(self, key: tuple[int, int], critical: bool) -> Load[tuple[int, int]]:
         """For the budget."""
         known = self.tick is not None
-        return Load(key, critical, self.guess if self.tick is None else self.tick, self.start, self.reading, known)
+        return Load(key, critical, self.likely_tick, self.start, self.reading, known)
 
     def glance(self, recorder: Recorder, seconds: float) -> None:
-        """What a sample costs, from a first recorder that has run for so long: before the next one is planned."""
-        used = recorder.used_seconds() - (recorder.start_seconds or START_CPU)
+        """What a start and a sample cost, from a first recorder that has run for so long, before the next one."""
+        if recorder.start_seconds:
+            self.start = recorder.start_seconds
+        used = recorder.used_seconds() - self.start
         self.tick = (max(0.0, used) + _DOUBT * self.guess) / (seconds * recorder.rate + _DOUBT)
 
     def falls_behind(self, recorder: Recorder) -> bool:
@@ -52,10 +82,13 @@ class Learnt:
         self.slowed = min(_MOST_SLOWED, self.slowed * 1.5)
         return True
 
+    def aligned(self, error_ns: int) -> None:
+        """How far the clock of a window may be off. In whole hundredths: a source is described anew at each change."""
+        self._errors.append(math.ceil(error_ns / _SECOND * 100) / 100)
+
     def window(self, recorder: Recorder, seconds: float, error_ns: int, reading: float) -> None:
         """A recorder has ended well; its window has so many seconds, and its trace took ``reading`` seconds of CPU."""
-        # In whole hundredths and only upwards: a source is described anew at each change.
-        self.clock_error = max(self.clock_error, math.ceil(error_ns / _SECOND * 100) / 100)
+        self.aligned(error_ns)
         self.error_share = recorder.error_share
         if recorder.code == 0 and seconds > 0.5:
             start = recorder.start_seconds or START_CPU

@@ -2,7 +2,10 @@
 
 Works for every server, also where py-spy may not attach; stat and schedstat are readable by anybody. States are looked
 at twice in each window of 250 ms, and closer while something happens; shares of time are exact (schedstat). Only
-the threads that matter keep files open; which those are is seen once a second.
+the threads that matter keep files open; which those are is seen once a second, of many threads more rarely.
+
+All of it together stays inside 1 % of a core by what it is measured to cost: how many threads are read in a second, how
+many are watched closely, and how often they are looked at while something happens follow from that.
 """
 
 from __future__ import annotations
@@ -14,17 +17,28 @@ from typing import Final
 
 from gaptop_collectors.collector import CollectorError, Hole, Message
 from gaptop_collectors.host.ended import EndedSources
+from gaptop_collectors.host.proc_pass import parts
 from gaptop_collectors.host.proc_tasks import all_cores_tick, keeps_schedstat
-from gaptop_collectors.host.proc_watch import SECOND, WINDOW_NS, ProcessWatch
+from gaptop_collectors.host.proc_watch import MOST_WATCHED, SECOND, WINDOW_NS, ProcessWatch
 from gaptop_collectors.target import Processes, ServerProcess
 
 _ROLES: Final = ("engine", "worker", "server", "api")
 _PERIOD: Final = WINDOW_NS / SECOND / 2
 """Waking up costs more than looking (0.3 ms against 20 µs a thread), so calm times are looked at no more often."""
 _BOOSTED: Final = 0.02
-_PASSED_A_SECOND: Final = 128
-"""Threads of all processes together whose times are read each second (8 µs each) to see which are hot; of more threads
-each is read more rarely."""
+_FOR_PASSES: Final = 0.002
+"""Share of a core for reading the times of all threads, to see which are hot."""
+_FOR_LOOKS: Final = 0.006
+"""And for all the rest: waking up, looking at the hot ones, putting windows together."""
+_THREAD: Final = 8e-6
+"""CPU seconds to read one thread's times, until it is measured."""
+_AT_ONCE: Final = 512
+"""Threads read in one go while it is not known which are hot."""
+_DOUBT: Final = 50
+_TRUST: Final = 1000
+"""Readings that the first guess counts, and what was measured before, against new ones."""
+_NEW: Final = 0.1
+"""Weight of the newest turn."""
 
 
 class ProcThreads:
@@ -44,6 +58,11 @@ class ProcThreads:
         """When each process's threads are looked through again."""
         self._follow_ns = 0
         self._boosted_until = 0
+        self._thread, self._seen = _THREAD, _DOUBT
+        self._turn = 0.0
+        """CPU seconds of a turn without its passes, wake-up included."""
+        self._before: float | None = None
+        self._passed = 0.0
 
     def open(self) -> Sequence[Message]:
         """Raises :class:`CollectorError` where no process of the server is seen."""
@@ -55,7 +74,9 @@ class ProcThreads:
 
     def sample(self) -> Sequence[Message]:
         now = time.monotonic_ns()
-        self.period = _BOOSTED if now < self._boosted_until else _PERIOD
+        self._measure()
+        base = _BOOSTED if now < self._boosted_until else _PERIOD
+        self.period = min(_PERIOD, max(base, self._turn / _FOR_LOOKS))
         out: list[Message] = []
         for watch in self._watches.values():
             watch.look()
@@ -102,14 +123,38 @@ class ProcThreads:
                 self._watches[key], self._due[key] = watch, 0
                 self._ended.discard(watch.source)
 
+    def _measure(self) -> None:
+        """What the last turn has cost, from its wake-up to this one's."""
+        spent = time.thread_time()
+        if self._before is not None:
+            turn = max(0.0, spent - self._before - self._passed)
+            self._turn = turn if not self._turn else self._turn + _NEW * (turn - self._turn)
+        self._before, self._passed = spent, 0.0
+
     def _rescan(self, now: int) -> None:
-        """Look through the threads of those processes whose turn it is."""
-        every = max(1, math.ceil(sum(watch.count for watch in self._watches.values()) / _PASSED_A_SECOND))
+        """Look through some threads of those processes whose turn it is."""
+        count = sum(watch.count for watch in self._watches.values())
+        every = max(1, math.ceil(count * self._thread / _FOR_PASSES))
+        begun, read = time.thread_time(), 0
         for key, watch in self._watches.items():
-            if now >= self._due[key]:
-                first = not self._due[key]
-                self._due[key] = now + (WINDOW_NS if first else every * SECOND) - WINDOW_NS // 2
-                watch.rescan(now, float(every))
+            if now < self._due[key]:
+                continue
+            most, wait = parts(watch.count, every) if watch.known else (_AT_ONCE, WINDOW_NS / SECOND)
+            # On the grid of the windows, not before it.
+            self._due[key] = now + round(wait * SECOND) - WINDOW_NS // 8
+            read += watch.rescan(now, float(every), most)
+            watch.most = self._room(watch)
+        self._passed = time.thread_time() - begun
+        if read:
+            self._thread = (self._seen * self._thread + self._passed) / (self._seen + read)
+            self._seen = min(_TRUST, self._seen + read)
+
+    def _room(self, watch: ProcessWatch) -> int:
+        """Threads of it that may be watched closely: one more, or one less, by what all of them cost."""
+        share = self._turn / _PERIOD
+        if share > _FOR_LOOKS:
+            return max(1, watch.watched - 1)
+        return min(MOST_WATCHED, watch.most + 1) if share < 0.8 * _FOR_LOOKS else watch.most
 
     def _wanted(self) -> list[ServerProcess]:
         return [process for process in self._processes.current() if process.role in _ROLES]

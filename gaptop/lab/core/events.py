@@ -9,10 +9,11 @@ from typing import Literal, NamedTuple
 
 from gaptop.valleys.model import Cause
 
-DeviceWork = Literal["step", "collective", "foreign", "phantom"]
+DeviceWork = Literal["step", "collective", "foreign", "phantom", "wedge"]
 Thread = str
 """``engine`` (the scheduler's), ``tokenizer`` and ``tokenizer/1`` … (the front end's pool), ``output`` (the front end's
-main thread), ``worker/0`` … (tensor-parallel ranks, each a process of its own; none where there is one rank)."""
+main thread), ``worker/0`` … (tensor-parallel ranks, each a process of its own; none where there is one rank),
+``engine/prefill`` (the prefill device's, where prefill is disaggregated: ``engine`` is then the decode device's)."""
 
 
 class HostSpan(NamedTuple):
@@ -34,8 +35,9 @@ class DeviceSpan(NamedTuple):
     """The device ran over [start, end): ``compute`` is the share of it bound by arithmetic (for the power).
 
     ``kind``: a ``step`` of the engine; a ``collective`` in which it spins for its peers (busy, at low power, no memory
-    traffic); a ``foreign`` process's work; ``phantom``: the driver calls it busy while nothing runs. ``clock`` is the
-    SM clock as a share of the highest.
+    traffic); a ``foreign`` process's work; ``phantom``: the driver calls it busy while nothing runs (it lies over an
+    Idle; no other kind does); ``wedge``: the part of a step that never gets anywhere (busy, at less power than work).
+    ``clock`` is the SM clock as a share of the highest.
     """
 
     start: float
@@ -97,6 +99,17 @@ class Stall(NamedTuple):
     cause: Cause
 
 
+class Slow(NamedTuple):
+    """Truth: tokens came over [start, end), but only a share ``came`` (half or more) of the recent level, and this is
+    why. Too little to be a valley by itself; inside one it tells what the rest of it was about."""
+
+    start: float
+    end: float
+    waited_for: str
+    cause: Cause
+    came: float
+
+
 class Output(NamedTuple):
     """One token of one request. The last fields are set only where the engine reports them: first or last token.
 
@@ -154,4 +167,11 @@ class StepDone(NamedTuple):
     """Of ``waiting``, those held back for a reason other than room: a KV transfer, an adapter."""
 
 
-Event = HostSpan | DeviceSpan | Limit | Condition | Idle | Stall | StepDone
+class Open(NamedTuple):
+    """At ``start`` a request came to the server's port (``change`` 1), or was answered or hung up (-1)."""
+
+    start: float
+    change: int
+
+
+Event = HostSpan | DeviceSpan | Limit | Condition | Idle | Stall | Slow | StepDone | Open

@@ -1,68 +1,112 @@
-"""What goes wrong, and when: host stalls in a named phase, and times in which nobody is admitted."""
+"""What goes wrong, and when. Data only; ``armed.py`` puts it on the clock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, get_args
 
-from gaptop.valleys.model import Cause
-
-Place = Literal[
-    "schedule", "prepare_batch", "launch", "sample", "detokenize", "tokenize", "device_sync", "compile", "hold"
+Strike = Literal[
+    "schedule",
+    "prepare_batch",
+    "launch",
+    "sample",
+    "detokenize",
+    "tokenize",
+    "multimodal",
+    "device_sync",
+    "compile",
+    "graph_capture",
+    "grammar",
+    "gc",
+    "log",
+    "adapter",
+    "paging",
+    "straggler",
+    "collective",
+    "wedge",
+    "abort",
 ]
+Span = Literal[
+    "hold",
+    "remote_kv",
+    "copy",
+    "gil",
+    "throttle",
+    "oversubscription",
+    "power",
+    "thermal",
+    "cotenant",
+    "phantom",
+    "stop",
+]
+Place = Strike | Span
 
-CAUSES: dict[str, Cause] = {
-    "schedule": "host_starvation",
-    "prepare_batch": "host_starvation",
-    "launch": "host_starvation",
-    "sample": "host_starvation",
-    "detokenize": "host_starvation",
-    "tokenize": "host_starvation",
-    "device_sync": "synchronisation",
-    "compile": "compiling",
-    "admission": "admission_stall",
-    "demand": "no_demand",
-}
-"""The right verdict for a device that waits for this."""
+SPANS: Final = frozenset(get_args(Span))
+"""Faults that last; the others strike once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """At ``at`` (seconds into the cycle) the named place takes ``seconds`` longer, once.
+    """At ``at`` (seconds into the cycle) the named place takes ``seconds`` longer, once; or for ``seconds`` it is ill.
 
-    ``device_sync`` is a blocking wait with the device idle, ``compile`` happens at launch, ``hold`` admits nobody over
-    [at, at + seconds). The others keep a core busy, so they are kept under 1.5 s: the live driver really burns it.
+    With ``every`` it comes again each so many seconds until the cycle ends. What strikes waits for the first work of
+    its place:
+
+    * ``schedule``, ``prepare_batch``, ``launch``, ``sample``, ``grammar``, ``gc``, ``log``: the engine thread (or each
+      rank's worker) keeps a core busy. ``detokenize``: the output thread; ``tokenize``, ``multimodal``: one worker of
+      the front end, with one request. Kept under 1.5 s where the live driver really burns it.
+    * ``compile``: a kernel is compiled, by ``strength`` compiler processes (default 3); ``graph_capture``: by none.
+    * ``device_sync``: a blocking wait with the device idle. ``adapter``: the engine thread reads weights from disk.
+      ``paging``: it waits for pages, ``strength`` major faults a second (default 2000).
+    * ``straggler``: worker ``rank`` is late; its peers' devices spin in the first collective, or stay idle where
+      ``spins`` is false. ``collective``: all ranks spin that long. Both need several ranks.
+    * ``wedge``: the device is busy so long in one step and nothing comes of it.
+    * ``abort``: every request is aborted without a message; the clients come back after ``seconds``.
+
+    What lasts over [at, at + seconds):
+
+    * ``hold``: nobody is admitted. ``remote_kv``: neither, for requests wait for KV blocks from elsewhere.
+    * ``copy``: each step begins with a blocking copy of ``strength`` seconds (default 0.03) that drains the device.
+    * ``gil``: each message takes the output thread ``strength`` seconds (default 0.03) longer; where
+      ``single_process`` is set the engine thread waits for it.
+    * ``throttle``: the CPU quota lets nothing run for ``strength`` (default 0.8) of each 100 ms.
+    * ``oversubscription``: each wake-up waits for ``strength`` (default 20) other threads' turns of 3 ms.
+    * ``power``, ``thermal``: the clock falls to ``strength`` (default 0.4) of the highest on device ``rank``.
+    * ``cotenant``: another process takes ``strength`` (default 0.5) of the device's time while steps run.
+    * ``phantom``: the driver calls the device busy while nothing runs. ``stop``: the front end is stopped.
+
+    Raises ValueError where it would never end.
     """
 
     place: Place
     at: float
     seconds: float
+    strength: float = 0.0
+    every: float = 0.0
+    rank: int = 0
+    spins: bool = True
+
+    def __post_init__(self) -> None:
+        if self.place in ("throttle", "cotenant") and self.strength >= 1:
+            raise ValueError(f"a fault {self.place!r} that takes all of the time never lets the server run")
+        if self.every < 0 or self.strength < 0 or self.seconds < 0:
+            raise ValueError(f"a fault {self.place!r} has no times or strengths below 0")
 
 
-class Faults:
-    """The faults of the cycles begun so far, on the virtual clock. A fault strikes the first work of its place."""
+DEFAULTS: Final[dict[str, float]] = {
+    "compile": 3.0,
+    "paging": 2000.0,
+    "copy": 0.03,
+    "gil": 0.03,
+    "throttle": 0.8,
+    "oversubscription": 20.0,
+    "power": 0.4,
+    "thermal": 0.4,
+    "cotenant": 0.5,
+}
+"""``strength`` where a fault leaves it at 0."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        self._script = tuple(faults)
-        self._due: list[tuple[float, Fault]] = []
 
-    def begin_cycle(self, base: float, period: float) -> None:
-        """Arm the script for the cycle that starts at ``base``, and forget what never struck in the one before last."""
-        self._due = [(when, fault) for when, fault in self._due if when + fault.seconds > base - period]
-        self._due += [(base + fault.at, fault) for fault in self._script]
-
-    def strike(self, place: str, now: float) -> float:
-        """Seconds that ``place`` takes longer now (0 almost always)."""
-        for index, (when, fault) in enumerate(self._due):
-            if fault.place == place and when <= now:
-                del self._due[index]
-                return fault.seconds
-        return 0.0
-
-    def held_until(self, now: float) -> float | None:
-        """The end of the hold that ``now`` lies in, or None."""
-        for when, fault in self._due:
-            if fault.place == "hold" and when <= now < when + fault.seconds:
-                return when + fault.seconds
-        return None
+def strength(fault: Fault) -> float:
+    """The fault's own strength, or its place's default."""
+    return fault.strength or DEFAULTS.get(fault.place, 0.0)

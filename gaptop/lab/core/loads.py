@@ -62,7 +62,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Open loop: ``count`` requests at once."""
+    """Open loop: ``count`` requests at once, each with so many ``images``."""
 
     at: float
     count: int
@@ -70,11 +70,41 @@ class Burst:
     output: Range
     cached: int = 0
     priority: int = 0
+    images: int = 0
 
     def first(self, rng: Random, base: float) -> Iterator[Wish]:
         for _ in range(self.count):
             prompt, output = rng.randint(*self.prompt), rng.randint(*self.output)
-            yield Wish(base + self.at, prompt, output, min(self.cached, prompt - 1), self.priority)
+            cached = min(self.cached, prompt - 1)
+            yield Wish(base + self.at, prompt, output, cached, self.priority, images=self.images)
+
+    def then(self, rng: Random, base: float, answered: float) -> Wish | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """Open loop: ``size`` requests at once every ``every`` seconds over [start, until), each burst late or early by up
+    to ``jitter``. With ``groups`` each request has the first ``prefix`` tokens of one of so many groups."""
+
+    size: int
+    every: float
+    jitter: float
+    start: float
+    until: float
+    prompt: Range
+    output: Range
+    prefix: int = 0
+    groups: int = 0
+
+    def first(self, rng: Random, base: float) -> Iterator[Wish]:
+        time = self.start
+        while time < self.until:
+            at = max(time + self.jitter * rng.uniform(-1, 1), self.start)
+            for _ in range(self.size):
+                wish = Wish(base + at, rng.randint(*self.prompt), rng.randint(*self.output))
+                yield shared(wish, rng, self.prefix, self.groups)
+            time += self.every
 
     def then(self, rng: Random, base: float, answered: float) -> Wish | None:
         return None
@@ -82,7 +112,8 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Open loop: ``rate`` requests a second over [start, until), evenly spaced or (``poisson``) at random."""
+    """Open loop: ``rate`` requests a second over [start, until), evenly spaced or (``poisson``) at random. ``prefix``
+    and ``groups`` as in Bursts."""
 
     rate: float
     start: float
@@ -90,6 +121,8 @@ class Arrivals:
     prompt: Range
     output: Range
     poisson: bool = True
+    prefix: int = 0
+    groups: int = 0
 
     def first(self, rng: Random, base: float) -> Iterator[Wish]:
         time = self.start
@@ -97,7 +130,15 @@ class Arrivals:
             time += rng.expovariate(self.rate) if self.poisson else 1 / self.rate
             if time >= self.until:
                 return
-            yield Wish(base + time, rng.randint(*self.prompt), rng.randint(*self.output))
+            wish = Wish(base + time, rng.randint(*self.prompt), rng.randint(*self.output))
+            yield shared(wish, rng, self.prefix, self.groups)
 
     def then(self, rng: Random, base: float, answered: float) -> Wish | None:
         return None
+
+
+def shared(wish: Wish, rng: Random, prefix: int, groups: int) -> Wish:
+    """The wish with the prefix of one of ``groups`` groups; unchanged where there are none."""
+    if not groups:
+        return wish
+    return wish._replace(prefix=min(prefix, wish.prompt), group=rng.randrange(groups))

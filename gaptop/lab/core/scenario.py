@@ -1,4 +1,4 @@
-"""A scenario: a server's settings, its clients, and what goes wrong. Data only."""
+"""A scenario: a server's settings, its device, its clients, and what goes wrong. Data only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gaptop.lab.core.faults import Fault
 from gaptop.lab.core.loads import Load
-from gaptop.lab.core.model import EngineConfig
+from gaptop.lab.core.model import RTX_4090, DeviceModel, EngineConfig
 from gaptop.valleys.model import Cause
 
 
@@ -15,6 +15,7 @@ class Scenario:
     """``says`` is one line for ``gaptop demo --list``; ``causes`` are the verdicts that its valleys deserve, in order.
 
     Everything repeats every ``period`` seconds; ``lead`` is how long before a cycle's time 0 its loads begin.
+    ``live``: the live driver can play it with real threads.
     """
 
     name: str
@@ -25,3 +26,5 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     lead: float = 0.0
     engine: EngineConfig = field(default_factory=EngineConfig)
+    device: DeviceModel = RTX_4090
+    live: bool = True

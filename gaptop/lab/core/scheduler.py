@@ -1,7 +1,7 @@
 """Who computes how many tokens in the next step, in the manner of vLLM's V1 scheduler.
 
-Running requests come first; where blocks run out the least entitled one is preempted and will recompute everything.
-Waiting requests are admitted after that, unless somebody was preempted in the same step.
+Running requests come first; where blocks run out the least entitled one is preempted and will recompute everything, or
+come back from host memory. Waiting requests are admitted after that, unless somebody was preempted in the same step.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ class Part(NamedTuple):
     samples: bool
 
 
+class NeverFits(ValueError):
+    """A request is longer than the server's settings allow."""
+
+
 class Scheduler:
     """Owns the queues and the blocks. Times are not its business, but ``now`` is kept for the queue time."""
 
@@ -32,16 +36,21 @@ class Scheduler:
         self.pool = BlockPool(config.num_blocks, config.block_size)
         self.waiting: list[Request] = []
         self.running: list[Request] = []
+        self.leaving: list[Request] = []
+        """Requests whose blocks are still being copied to another device."""
         self.queried = 0
         self.hits = 0
+        self.moved = 0
+        """Tokens whose KV cache was swapped out or in by the last schedule()."""
+        self._no_room = False
 
     def add(self, request: Request) -> None:
-        """Queue a request. Raises ValueError for one that could never run."""
+        """Queue a request. Raises NeverFits for one that could never run."""
         total = request.wish.prompt + request.wish.output
         room = min(self.config.max_model_len, self.config.num_blocks * self.config.block_size)
         budget = self.config.max_num_batched_tokens
         if total > room or (not self.config.chunked and total > budget):
-            raise ValueError(f"a request of {total} tokens can never run here")
+            raise NeverFits(f"a request of {total} tokens can never run here")
         if self.config.policy == "priority":
             insort(self.waiting, request, key=lambda each: each.order)
         else:
@@ -53,12 +62,20 @@ class Scheduler:
             return False
         return self.config.membership == "continuous" or not self.running
 
+    def kept_waiting_by(self, held: bool) -> str:
+        """Why requests wait, as a key of ``CAUSES``; "" where none does."""
+        if not self.waiting:
+            return ""
+        return "blocks" if self._no_room and self.gate_open(held) else "admission"
+
     def has_work(self, held: bool) -> bool:
         """Whether schedule() could find something to do."""
         return self.gate_open(held) or any(request.needs for request in self.running)
 
     def schedule(self, now: float, held: bool) -> list[Part]:
         """The next step; empty where nothing could be scheduled."""
+        self.moved = 0
+        self._no_room = False
         if not self.config.chunked and self.gate_open(held):
             parts = self._admit(now, held, [], self.config.max_num_batched_tokens)
             if parts:
@@ -76,14 +93,32 @@ class Scheduler:
         else:
             self.waiting.remove(request)
 
+    def abort(self) -> list[Request]:
+        """Forget every request; returns them."""
+        gone = self.running + self.waiting + self.leaving
+        for request in gone:
+            request.aborted = True
+            self.pool.free(request)
+        self.running.clear()
+        self.waiting.clear()
+        self.leaving.clear()
+        return gone
+
     def _continue(self) -> tuple[list[Part], bool, int]:
         parts: dict[int, Part] = {}
         budget = self.config.max_num_batched_tokens
+        block_size = self.config.block_size
         preempted = False
         for request in list(self.running):
-            if request not in self.running:
+            if preempted and request not in self.running:
                 continue
             tokens = min(request.needs, budget)
+            if not tokens:
+                continue
+            if request.computed + tokens <= (request.blocks + request.shared) * block_size:
+                parts[request.id] = self._take(request, tokens)
+                budget -= tokens
+                continue
             while tokens and not self.pool.grow(request, request.computed + tokens):
                 victim = self._victim()
                 self._preempt(victim)
@@ -92,6 +127,9 @@ class Scheduler:
                 if part is not None:
                     budget += part.tokens
                     victim.scheduled -= part.samples
+                    if victim.swapped:
+                        victim.computed -= part.tokens
+                        self.moved -= part.tokens
                 if victim is request:
                     tokens = 0
             if tokens:
@@ -107,7 +145,12 @@ class Scheduler:
     def _preempt(self, victim: Request) -> None:
         self.pool.free(victim)
         self.running.remove(victim)
-        victim.computed = 0
+        self._no_room = True
+        if self.config.preemption == "swap":
+            victim.swapped = True
+            self.moved += victim.computed
+        else:
+            victim.computed = 0
         victim.preemptions += 1
         if self.config.policy == "priority":
             insort(self.waiting, victim, key=lambda each: each.order)
@@ -121,11 +164,14 @@ class Scheduler:
             if not request.needs:  # preempted while its last token was under way
                 break
             fresh = request.first_scheduled is None
-            start = request.wish.cached if fresh else 0
+            start = self._start(request, fresh)
             tokens = min(request.length - start, budget)
             if not self.config.chunked and tokens < request.length - start:
+                self.pool.free(request)
                 break
             if not self.pool.grow(request, start + tokens):
+                self.pool.free(request)
+                self._no_room = True
                 break
             self.waiting.pop(0)
             self.running.append(request)
@@ -133,18 +179,33 @@ class Scheduler:
                 request.first_scheduled = now
                 self.queried += request.wish.prompt
                 self.hits += start
+                request.hit = start
+            if request.swapped:
+                request.swapped = False
+                self.moved += start
+            request.carried = False
             request.preemptions_to_tell = request.preemptions - request.told_preemptions
             request.computed = start
             parts.append(self._take(request, tokens))
             budget -= tokens
         return parts
 
-    @staticmethod
-    def _take(request: Request, tokens: int) -> Part:
+    def _start(self, request: Request, fresh: bool) -> int:
+        """Tokens that need not be computed when ``request`` is admitted."""
+        if request.swapped or request.carried:
+            return request.computed
+        if request.wish.group >= 0:
+            self.pool.share(request)
+            return request.shared * self.config.block_size
+        return request.wish.cached if fresh else 0
+
+    def _take(self, request: Request, tokens: int) -> Part:
         context = request.computed
-        again = request.preemptions > 0 and tokens > 1
-        request.computed += tokens
-        samples = request.computed == request.length
+        request.computed = computed = context + tokens
+        if computed >= request.keeps:
+            self.pool.keep(request)
+        samples = computed == request.wish.prompt + request.scheduled
         if samples:
             request.scheduled += 1
+        again = tokens > 1 and request.preemptions > 0 and self.config.preemption == "recompute"
         return Part(request, tokens, context, tokens if again else 0, samples)

@@ -9,8 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic_ns
 
-from gaptop.lab.core.events import DeviceSpan, HostSpan, StepDone
+from gaptop.lab.core.events import Condition, DeviceSpan, HostSpan, Limit, StepDone
 from gaptop.lab.core.simulation import Simulation
+
+Outside = DeviceSpan | Limit | Condition
+"""What happens beside the host's threads."""
 
 AHEAD = 24
 """Events kept ready: more than one turn of the engine's loop has."""
@@ -36,26 +39,46 @@ class LiveClock:
             self.origin_ns += late
 
 
-class Plan:
-    """The engine process's copy: its own spans and messages in order, the device's as soon as they are known."""
+class FollowingClock(LiveClock):
+    """Of a process beside the engine's: its origin is what the engine says."""
 
-    def __init__(self, simulation: Simulation, clock: LiveClock, device: Callable[[DeviceSpan], None]) -> None:
+    def follow(self, seconds: float) -> None:
+        """The engine sees to that."""
+
+
+class Plan:
+    """The copy of one engine's or worker's thread: its own spans in order, what happens outside as soon as it is known.
+
+    The engine's messages are among its own.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        clock: LiveClock,
+        thread: str = "engine",
+        outside: Callable[[Outside], None] = lambda event: None,
+    ) -> None:
         self.clock = clock
+        self._thread = thread
         self._events = simulation.events()
-        self._device = device
+        self._outside = outside
         self._ready: deque[HostSpan | StepDone] = deque()
 
     def read_ahead(self) -> None:
         """Simulate until enough events are ready."""
         while len(self._ready) < AHEAD:
             event = next(self._events)
-            if isinstance(event, DeviceSpan):
-                self._device(event)
-            elif isinstance(event, StepDone) or (isinstance(event, HostSpan) and event.thread == "engine"):
+            if isinstance(event, Outside):
+                self._outside(event)
+            elif isinstance(event, StepDone):
+                if self._thread == "engine":
+                    self._ready.append(event)
+            elif isinstance(event, HostSpan) and event.thread == self._thread:
                 self._ready.append(event)
 
     def next(self) -> HostSpan | StepDone:
-        """The next thing that the engine process does."""
+        """The next thing that the thread does."""
         if not self._ready:
             self.read_ahead()
         event = self._ready.popleft()
@@ -64,22 +87,25 @@ class Plan:
 
 
 class FrontPlan:
-    """The front-end process's copy: step messages when the engine says so, the tokeniser's spans by time."""
+    """The front end's copy: step messages when the engine says so, the tokenisers' spans by time. ``launched`` is told
+    of the device's steps before the messages that come after them."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, launched: Callable[[DeviceSpan], None] = lambda span: None) -> None:
+        self._launched = launched
         self._events = simulation.events()
         self._steps: deque[StepDone] = deque()
         self._spans: deque[HostSpan] = deque()
         self._seen = 0.0
+        self._stopped = (0.0, 0.0)
 
     def step(self) -> StepDone:
-        """The next step message."""
+        """The next step message; while the front end is stopped it starts no work, so the message starts after that."""
         while not self._steps:
             self._advance()
         return self._steps.popleft()
 
     def tokenizing(self, until: float) -> HostSpan | None:
-        """The tokeniser's next span, or None where it has nothing to do before ``until`` (virtual seconds)."""
+        """The tokenisers' next span, or None where it has nothing to do before ``until`` (virtual seconds)."""
         while not self._spans and self._seen < until:
             self._advance()
         return self._spans.popleft() if self._spans else None
@@ -88,6 +114,12 @@ class FrontPlan:
         event = next(self._events)
         self._seen = event.start
         if isinstance(event, StepDone):
-            self._steps.append(event)
-        elif isinstance(event, HostSpan) and event.thread == "tokenizer":
+            stopped, resumed = self._stopped
+            held = stopped <= event.start < resumed
+            self._steps.append(event._replace(start=resumed) if held else event)
+        elif isinstance(event, HostSpan) and event.thread.startswith("tokenizer"):
             self._spans.append(event)
+        elif isinstance(event, DeviceSpan):
+            self._launched(event)
+        elif isinstance(event, Condition) and event.what == "stopped":
+            self._stopped = (event.start, event.end)

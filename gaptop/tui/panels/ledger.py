@@ -1,4 +1,4 @@
-"""One line that adds up: where the devices' time went, largest loss first."""
+"""One line that adds up where the devices' time went, largest loss first; under it what is true of many valleys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from gaptop.tui import figures, palette
 from gaptop.tui.cells import Piece, width_of
+from gaptop.tui.devices import devices
 from gaptop.tui.scene import Scene
 from gaptop.valleys.cost import NO_LOSS
 from gaptop.valleys.model import LETTERS, Cause, LedgerRow
@@ -43,6 +44,33 @@ def ledger_pieces(scene: Scene, width: int) -> list[Piece]:
             if width_of(pieces) + width_of(more) > width - 2:
                 return [*pieces, (f" {scene.glyphs.ellipsis}", palette.DIM)]
             pieces += more
+    return pieces
+
+
+def note_lines(scene: Scene) -> list[list[Piece]]:
+    """The period of the valleys that recur most, and the clearest trend: a line each, none where there is none."""
+    said = scene.assessment
+    lines = []
+    if said.periods:
+        period = max(said.periods, key=lambda item: (item.times, -item.period_s))
+        lines.append(_note(scene, period.devices, period.sentence, period.cause, period.detail))
+    clear = [item for item in said.trends if item.sentence]
+    if clear:
+        trend = max(clear, key=lambda item: max(abs(one.rho or 0.0) for one in item.correlations if one.is_clear))
+        lines.append(_note(scene, trend.devices, trend.sentence))
+    return lines
+
+
+def _note(scene: Scene, of: Sequence[str], text: str, cause: str = "", detail: str = "") -> list[Piece]:
+    """One line, with whom it is about where that is not all there is."""
+    found = devices(scene.sources)
+    mine = [one.label for one in found if one.key in of]
+    who = "" if len(mine) == len(found) else f"{', '.join(mine) or 'progress'}: "
+    said = scene.clean(text.replace("±", scene.glyphs.plus_minus))
+    pieces: list[Piece] = [(f" {scene.clean(who)}", palette.BOLD), (said, palette.PLAIN)]
+    if cause in palette.TITLES:
+        pieces.append((f": {LETTERS[cause]} ", palette.cause_style(cause, bold=True)))
+        pieces.append((palette.SHORT[cause] + (f", {scene.clean(detail)}" if detail else ""), palette.DIM))
     return pieces
 
 

@@ -46,6 +46,8 @@ class Dashboard(Screen[None]):
         self._rack = Rack()
         self._widths = layout.widths(80)
         self._split = layout.split(24)
+        self._notes = 0
+        """Lines under the ledger, where there is room for them."""
         self._position: Position | None = None
         self._choice = Choice()
         self._argued: tuple[tuple[object, ...], list[list[Piece]]] = ((), [])
@@ -72,16 +74,19 @@ class Dashboard(Screen[None]):
         self.set_class(small_now, "small")
         self.query_one("#header").styles.height = height if small_now else 3
         if not small_now:
-            self._widths, self._split = layout.widths(width), layout.split(height)
-            self.query_one("#detail").styles.height = 1 + self._split.detail
-            self.query_one("#ledger").styles.height = self._split.ledger
-            self.query_one("#ledger").display = self._split.ledger > 0
-            widths = self._widths
+            self._widths = widths = layout.widths(width)
+            self._share_rows(height)
             await self.query_one(Picture).cut(widths.gutter, widths.cells, widths.value + 1)
             if self._position is None:
                 self._position = Position(widths.cells, self._session.now)
             self._position.resize(widths.cells, self._session.now)
         self.call_after_refresh(self.draw)
+
+    def _share_rows(self, height: int) -> None:
+        self._split = layout.split(height, self._notes)
+        self.query_one("#detail").styles.height = 1 + self._split.detail
+        self.query_one("#ledger").styles.height = self._split.ledger
+        self.query_one("#ledger").display = self._split.ledger > 0
 
     @property
     def view(self) -> View:
@@ -117,7 +122,10 @@ class Dashboard(Screen[None]):
         if self.has_class("small"):
             top.show(small.lines(scene, width, height))
             return
-        session = self._session
+        session, notes = self._session, ledger.note_lines(scene)
+        if len(notes) != self._notes:
+            self._notes = len(notes)
+            self._share_rows(height)
         lanes = self._lanes(scene)
         first = header.first_line(scene, width, live=session.feed.live, ended=session.ended, busy=session.ended is None)
         second = header.second_line(
@@ -132,7 +140,8 @@ class Dashboard(Screen[None]):
         self.query_one(Picture).show(picture_rows(scene, lanes, self._widths))
         self.query_one("#detail", Lines).show([self._rule(width, self._about(scene)), *self._argument(scene, width)])
         money = ledger.ledger_pieces(scene, width)
-        self.query_one("#ledger", Lines).show([self._rule(width, ""), money] if self._split.ledger > 1 else [money])
+        below = [self._rule(width, ""), money, *notes] if self._split.ledger > 1 else [money]
+        self.query_one("#ledger", Lines).show(below)
         self.query_one("#keys", Lines).show([self._keys(scene, width)])
 
     def scene(self) -> Scene:

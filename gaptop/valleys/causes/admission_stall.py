@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.demand import clients_left
 from gaptop.valleys.causes.rule import (
+    EACH_FAST,
     FEW,
     KV_FULL,
     KV_TIGHT,
     LIKELY,
+    ONE_STEP,
     POSSIBLE,
     SLOW,
     SOME,
     STRONG,
     UNTOUCHED,
     WEAK,
+    each_ratio,
     gauge_fact,
+    not_told,
     nothing,
 )
 from gaptop.valleys.evidence import Evidence, Gauge
@@ -26,9 +31,6 @@ from gaptop.valleys.remedy import Remedy
 PINNED: Final = 0.02
 """A batch at its cap does not move: two per cent of the limit is less than one request."""
 
-STUCK_SECONDS: Final = 2.0
-"""Nothing running and something waiting for this long is more than one slow step."""
-
 HOST_SECONDS: Final = 10.0
 """Without stacks a scheduler that admits nobody looks like one whose thread is held up; that rarely lasts this long.
 Shorter than this nobody should be sent to restart it: most such stalls end by themselves."""
@@ -37,12 +39,14 @@ Shorter than this nobody should be sent to restart it: most such stalls end by t
 def admission_stall(evidence: Evidence) -> Finding:
     running, waiting = evidence.running, evidence.waiting
     if waiting is None or running is None:
-        return nothing("admission_stall", unseen=("requests running and waiting not seen",))
+        return nothing("admission_stall", unseen=(not_told(evidence, "requests running and waiting"),))
     if waiting.mean < SOME:
         return nothing("admission_stall", f"{waiting.mean:.1f} requests waited")
     awaits = holds_none(evidence)
     if awaits is not None:
         return nothing("admission_stall", f"the engine itself awaited requests {awaits:.0%}: its gauges were old")
+    if clients_left(evidence):
+        return nothing("admission_stall", "all clients have left, and no step has refreshed the gauges since")
     facts = (
         *gauge_fact("sched.waiting", waiting, "waiting"),
         *gauge_fact("sched.running", running, "running"),
@@ -57,13 +61,17 @@ def admission_stall(evidence: Evidence) -> Finding:
         return nothing("admission_stall", f"KV use reached {evidence.kv.high:.0%}: memory was the limit")
     elif evidence.kv.high >= KV_TIGHT:
         ceiling = POSSIBLE
+    elif running.mean >= SOME and 1.0 - evidence.kv.high < evidence.kv.high / running.mean:
+        unseen = (
+            f"whether the next request fits: a running one holds {evidence.kv.high / running.mean:.0%} of the KV",
+        )
+        ceiling = POSSIBLE
     if evidence.deferred is not None and evidence.deferred >= SOME:
-        fact = Fact("sched.waiting_by_reason", round(evidence.deferred, 3), "requests", "deferred requests waited")
-        return Finding("admission_stall", POSSIBLE, "deferred", (*facts, fact), unseen=unseen, remedy=Remedy.DEFERRED)
+        return _passed_over(evidence, running, waiting, evidence.deferred, facts, unseen, ceiling)
     if evidence.limit is not None:
         facts = (*facts, Fact("sched.limit", evidence.limit, "requests", f"limit {evidence.limit:.0f}"))
     if running.mean <= FEW:
-        score = ceiling if evidence.length >= STUCK_SECONDS else min(ceiling, LIKELY)
+        score = ceiling if evidence.length >= ONE_STEP else min(ceiling, LIKELY)
         if evidence.frozen and not evidence.stacks_seen and evidence.length < HOST_SECONDS:
             unseen = (*unseen, "threads not seen: the scheduler's thread may be held up itself")
             score = min(score, POSSIBLE)
@@ -71,6 +79,28 @@ def admission_stall(evidence: Evidence) -> Finding:
         detail = "stuck: nothing runs although requests wait"
         return Finding("admission_stall", score, detail, facts, unseen=unseen, remedy=remedy)
     return _with_batch(evidence, running, facts, unseen, ceiling)
+
+
+def _passed_over(
+    evidence: Evidence,
+    running: Gauge,
+    waiting: Gauge,
+    deferred: float,
+    facts: tuple[Fact, ...],
+    unseen: tuple[str, ...],
+    ceiling: float,
+) -> Finding:
+    """The scheduler passes requests over. Where those count against the cap, they keep the others out as well."""
+    limit = evidence.limit
+    others = waiting.mean - deferred
+    fact = Fact("sched.waiting_by_reason", round(deferred, 3), "requests", f"{deferred:.0f} deferred requests waited")
+    facts = (*facts, fact)
+    if limit is not None and others >= SOME and running.high < limit * (1 - PINNED) <= running.mean + deferred:
+        says = f"running and deferred together reach the limit of {limit:.0f}, and {others:.0f} others wait"
+        facts = (*facts, Fact("sched.limit", limit, "requests", says))
+        detail = "deferred requests hold the cap"
+        return Finding("admission_stall", ceiling, detail, facts, unseen=unseen, remedy=Remedy.DEFERRED)
+    return Finding("admission_stall", POSSIBLE, "deferred", facts, unseen=unseen, remedy=Remedy.DEFERRED)
 
 
 def _with_batch(
@@ -98,7 +128,15 @@ def _with_batch(
         return Finding("admission_stall", WEAK, "not admitted", facts, none, unseen, Remedy.UNDER_LIMIT)
     if running.before is not None and running.last < 0.5 * running.before and running.last <= running.first:
         detail = "batch boundary (static membership)"
+        each = each_ratio(evidence)
+        if each is not None and each < EACH_FAST:
+            against = (f"each request at {each:.0%} of its usual speed: a batch that drains is slowed by nothing",)
+            ceiling = min(ceiling, LIKELY - 0.1)
         return Finding("admission_stall", ceiling, detail, facts, against, unseen, Remedy.BATCH_BOUNDARY)
     score = min(ceiling, LIKELY if limit is not None else POSSIBLE)
     detail = "stuck: under the limit, not admitted"
-    return Finding("admission_stall", score, detail, facts, (), unseen, Remedy.UNDER_LIMIT)
+    each = each_ratio(evidence)
+    if each is not None and each < SLOW:
+        against = (f"each running request at {each:.0%} of its usual speed: keeping others out slows nobody who runs",)
+        score = min(score, POSSIBLE)
+    return Finding("admission_stall", score, detail, facts, against, unseen, Remedy.UNDER_LIMIT)

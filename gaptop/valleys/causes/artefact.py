@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from gaptop.valleys.causes.rule import COLD, FEW, LIKELY, POSSIBLE, STRONG, UNTOUCHED, nothing
+from gaptop.valleys.causes.demand import clients_left, gone
+from gaptop.valleys.causes.offload import computes_on_host
+from gaptop.valleys.causes.rule import (
+    COLD,
+    FEW,
+    LIKELY,
+    POSSIBLE,
+    STRONG,
+    UNTOUCHED,
+    counter_facts,
+    gauge_fact,
+    nothing,
+)
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import EMPTY, critical
 from gaptop.valleys.model import Fact, Finding
@@ -34,6 +47,8 @@ def artefact(evidence: Evidence) -> Finding:
 
 def _phantom_idle(evidence: Evidence) -> Finding:
     """The device reads idle, and tokens flow as ever."""
+    if evidence.device_idle is False:
+        return nothing("artefact", f"the device was busy {evidence.busy:.0%}: it did not read idle")
     progress = evidence.progress_ratio
     facts: tuple[Fact, ...] = ()
     if progress is not None:
@@ -47,16 +62,23 @@ def _phantom_idle(evidence: Evidence) -> Finding:
     ours = evidence.own_share is not None and evidence.own_share >= OURS
     if (evidence.slow_calls or ours) and (progress is None or progress >= UNTOUCHED):
         slow = Fact("our_slow_call", float(evidence.slow_calls), "calls", "our own call was slow at that time")
-        return Finding("artefact", POSSIBLE if coarse or progress is None else LIKELY, "our own call", (slow, *facts))
+        score = POSSIBLE if coarse or progress is None else LIKELY
+        return Finding("artefact", score, "our own call", (slow, *facts), remedy=Remedy.OUR_CALL)
     if progress is None:
         return _stale(evidence)
     if progress < UNTOUCHED:
         return nothing("artefact", f"progress fell to {progress:.0%} of the usual: independent signals agree")
     if coarse:
         return nothing("artefact", unseen=(_too_coarse(evidence),))
+    if (computed := computes_on_host(evidence)) is not None:
+        return nothing("artefact", f"the device did rest: {computed.says}")
     if evidence.counters_fell:
         fell = " and ".join(evidence.counters_fell)
         return nothing("artefact", f"hardware counters ({fell}) fell as well: the device did rest")
+    if any(item is not None and item >= UNTOUCHED for item in (evidence.sm_ratio, evidence.dram_ratio)):
+        facts = (*facts, *counter_facts(evidence))
+        detail = "window aliasing: a sampled reading alone fell"
+        return Finding("artefact", STRONG, detail, facts, remedy=Remedy.ALIASING)
     if evidence.power_ratio is not None and not power_seen:
         seldom = f"power is read every {evidence.power_every or SHORTEST:.3g} s: too seldom to judge by"
         return nothing("artefact", unseen=(seldom,))
@@ -94,20 +116,34 @@ def _stale(evidence: Evidence) -> Finding:
     if evidence.frozen is not True:
         return nothing("artefact", "steps were taken, so the gauges were fresh")
     awaits = critical(evidence).awaits
+    if clients_left(evidence):
+        return _left(evidence)
     if awaits is None:
         return nothing("artefact", unseen=("threads not seen: the gauges may be as old as the last step",))
     if awaits < EMPTY:
         return nothing("artefact", f"the engine awaited requests only {awaits:.0%} of the time")
     if evidence.device_idle is not False:
         return nothing("artefact", "the engine held no request and no device says otherwise: only its gauges were old")
-    facts = (
-        Fact("sched.running", evidence.running.mean, "requests", "running, as of the last step"),
-        Fact("host.thread_activity", round(awaits, 4), "ratio", f"the engine awaited requests {awaits:.0%}"),
-    )
+    awaited = Fact("host.thread_activity", round(awaits, 4), "ratio", f"the engine awaited requests {awaits:.0%}")
+    return _old(evidence, awaited, STRONG, LIKELY)
+
+
+def _left(evidence: Evidence) -> Finding:
+    """All clients hung up, and nobody saw the engine's thread."""
+    if evidence.device_idle is not False:
+        return nothing("artefact", "all clients have left and no device says otherwise: only its gauges were old")
+    open_ones = evidence.in_flight or evidence.connections
+    asked = gauge_fact("host.connections", open_ones, "connections", "connections")
+    return replace(_old(evidence, asked[0], LIKELY + 0.05, LIKELY - 0.05), unseen=(gone(evidence),))
+
+
+def _old(evidence: Evidence, because: Fact, phantom: float, stale: float) -> Finding:
+    running = 0.0 if evidence.running is None else evidence.running.mean
+    facts = (Fact("sched.running", running, "requests", "running, as of the last step"), because)
     if evidence.power_ratio is not None and evidence.power_ratio < COLD:
         watts = Fact(
             "device.power", round(evidence.power_ratio, 4), "ratio", f"power {evidence.power_ratio:.0%} of usual"
         )
         detail = "phantom busy: it reads busy at idle power"
-        return Finding("artefact", STRONG, detail, (*facts, watts), remedy=Remedy.PHANTOM)
-    return Finding("artefact", LIKELY, "stale gauge", facts, remedy=Remedy.STALE_GAUGE)
+        return Finding("artefact", phantom, detail, (*facts, watts), remedy=Remedy.PHANTOM)
+    return Finding("artefact", stale, "stale gauge", facts, remedy=Remedy.STALE_GAUGE)

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.demand import clients_left
 from gaptop.valleys.causes.rule import (
     CERTAIN,
     FEW,
     KV_FULL,
     KV_TIGHT,
     LIKELY,
+    ONE_STEP,
     POSSIBLE,
     SOME,
     STRONG,
     WEAK,
     gauge_fact,
+    not_told,
     nothing,
+    prompts_outweigh,
     waiting_fact,
 )
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import holds_none
 from gaptop.valleys.model import Fact, Finding
+from gaptop.valleys.remedy import Remedy
 
 EXCHANGE: Final = 0.34
 """Running fell and waiting rose by the same number, to within a third: the same requests changed sides."""
+
+CACHED: Final = 0.2
+LOST: Final = 0.5
+"""The prefix cache lost something where it held a fifth of the prompts or more, and holds half as much."""
 
 
 def cache_pressure(evidence: Evidence) -> Finding:
     kv = evidence.kv
     if kv is None:
-        return nothing("cache_pressure", unseen=("KV use not seen",))
+        return nothing("cache_pressure", unseen=(not_told(evidence, "KV use"),))
     facts = gauge_fact("kv.used", kv, "KV use", "ratio")
     preempted = evidence.preemptions or 0.0
     waiting = evidence.waiting
@@ -38,8 +47,14 @@ def cache_pressure(evidence: Evidence) -> Finding:
         return nothing("cache_pressure", f"KV use at most {kv.high:.0%}")
     if holds_none(evidence) is not None:
         return nothing("cache_pressure", f"KV use reads {kv.high:.0%}, but the engine holds no request: an old reading")
+    if clients_left(evidence):
+        return nothing("cache_pressure", f"KV use reads {kv.high:.0%}, but all clients have left: an old reading")
     if evidence.running is not None and evidence.running.high <= FEW and not queue:
         return nothing("cache_pressure", f"KV use reads {kv.high:.0%}, but nothing runs or waits: an old reading")
+    evicted = evicted_prefixes(evidence)
+    if evicted is not None and preempted <= 0 and not evidence.frozen:
+        new = ("whether the prompts were new ones: what nobody asked for before is not lost",)
+        return Finding("cache_pressure", LIKELY + 0.1, "eviction", (*facts, evicted), (), new, Remedy.EVICTION)
     if waiting is not None and not queue and preempted <= 0:
         return nothing("cache_pressure", f"KV use reads {kv.high:.0%}, but nothing waits for memory")
     facts = (
@@ -53,12 +68,14 @@ def cache_pressure(evidence: Evidence) -> Finding:
     if evidence.finished is not None:
         done = f"{evidence.finished:.0f} finished"
         facts = (*facts, Fact("sched.finished", round(evidence.finished, 1), "requests", done))
+    if evidence.still >= ONE_STEP and preempted <= 0:
+        # A full cache lets a smaller batch step on: what takes no step at all is stuck, or its gauges are old.
+        old = "no step was taken: KV use is that of the last one"
+        return Finding("cache_pressure", WEAK, "KV full, and no step is taken", facts, unseen=(old,))
     return Finding("cache_pressure", *_judge(evidence, kv.high, preempted, queue), facts=facts)
 
 
 def _judge(evidence: Evidence, kv: float, preempted: float, queue: bool) -> tuple[float, str]:
-    if evidence.frozen and evidence.length >= 2.0 and preempted <= 0:
-        return POSSIBLE, "KV full, and no step is taken"
     if kv < KV_FULL:
         if preempted > 0 and queue:
             return LIKELY, "preemption thrash"
@@ -69,6 +86,15 @@ def _judge(evidence: Evidence, kv: float, preempted: float, queue: bool) -> tupl
     if exchanged:
         return STRONG, "KV full: running fell as waiting rose"
     return (LIKELY, "KV full") if queue else (POSSIBLE, "KV full")
+
+
+def evicted_prefixes(evidence: Evidence) -> Fact | None:
+    """Prompts that used to be found in the cache are computed again, beside a cache that has no room for prefixes."""
+    now, before = evidence.hit_ratio, evidence.hit_ratio_before
+    if now is None or before is None or before < CACHED or now > LOST * before or not prompts_outweigh(evidence):
+        return None
+    says = f"the prefix cache held {now:.0%} of the prompts' tokens (before: {before:.0%})"
+    return Fact("kv.hits", round(now, 4), "ratio", says)
 
 
 def _exchanged(evidence: Evidence) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.rule import CERTAIN, LIKELY, POSSIBLE, STRONG, nothing
+from gaptop.valleys.causes.rule import CERTAIN, LIKELY, POSSIBLE, STRONG, by_frames, nothing, quiet
 from gaptop.valleys.evidence import Evidence
+from gaptop.valleys.gather_frames import GRAPH_CAPTURE, WAKE_UP, WARM_UP
 from gaptop.valleys.host_view import critical
 from gaptop.valleys.model import Fact, Finding
+from gaptop.valleys.remedy import Remedy
 
 SHARE: Final = 0.3
 """Compile frames for this share of the time: ordinary serving shows none."""
@@ -15,6 +17,9 @@ SHARE: Final = 0.3
 COMPILER: Final = 1.0
 CHILDREN: Final = 0.5
 """Cores that ended children of a server used: serving needs none, and a compiler may live shorter than our readings."""
+
+JUST_WOKEN: Final = 2.0
+"""Seconds that the first step after a wake-up may still take."""
 
 YOUNG: Final = 60.0
 """Seconds after a restart in which loading counts as start-up."""
@@ -40,7 +45,14 @@ def compiling(evidence: Evidence) -> Finding:
         unseen = (*unseen, "threads not seen: compile frames")
     young = evidence.young_seconds is not None and evidence.young_seconds <= YOUNG
     if frames:
-        return Finding("compiling", CERTAIN if len(facts) > 1 else STRONG + 0.05, "JIT", facts, unseen=unseen)
+        detail, remedy = _by_frames(evidence, main.compiling or 0.0)
+        score = CERTAIN if len(facts) > 1 else STRONG + 0.05
+        return Finding("compiling", score, detail, facts, unseen=unseen, remedy=remedy)
+    woken = by_frames(evidence, WAKE_UP)
+    if woken >= SHARE:
+        says = f"the engine was waking up {woken:.0%} of the time"
+        fact = Fact("host.thread_activity", round(woken, 4), "ratio", says)
+        return Finding("compiling", STRONG + 0.05, "sleep-wake", (fact,), remedy=Remedy.WAKE_UP)
     if facts:
         against = []
         if main.compiling is not None:
@@ -51,11 +63,23 @@ def compiling(evidence: Evidence) -> Finding:
         return Finding("compiling", score, "JIT", facts, tuple(against), unseen)
     if young and main.loading is not None and main.loading >= SHARE:
         fact = Fact("host.thread_activity", round(main.loading, 4), "ratio", f"loading frames {main.loading:.0%}")
-        return Finding("compiling", STRONG, "start-up", (fact,))
+        return Finding("compiling", STRONG, "start-up", (fact,), remedy=Remedy.START_UP)
+    awake = evidence.awake_for
+    if awake is not None and awake <= evidence.still + JUST_WOKEN and evidence.frozen and not quiet(evidence):
+        fact = Fact("sched.sleeping", round(awake, 2), "seconds", f"the engine woke up {awake:.1f} s before its end")
+        return Finding("compiling", LIKELY, "sleep-wake", (fact,), unseen=unseen, remedy=Remedy.WAKE_UP)
     seen = [] if main.compiling is None else [f"compile frames {main.compiling:.0%}"]
     if evidence.compilers is not None:
         seen.append("no compiler ran")
     return nothing("compiling", *((", ".join(seen),) if seen else ()), unseen=unseen)
+
+
+def _by_frames(evidence: Evidence, compiling: float) -> tuple[str, Remedy]:
+    """What most of the compile frames were about, as the frames around them tell."""
+    for kind, remedy in ((GRAPH_CAPTURE, Remedy.GRAPH_CAPTURE), (WARM_UP, Remedy.WARM_UP)):
+        if by_frames(evidence, kind) >= 0.5 * compiling:
+            return kind, remedy
+    return "JIT", Remedy.USUAL
 
 
 def _children(evidence: Evidence) -> bool:

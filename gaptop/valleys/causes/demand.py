@@ -6,7 +6,7 @@ from typing import Final
 
 from gaptop.valleys.causes.rule import FEW, LIKELY, POSSIBLE, SOME, STRONG, WEAK, gauge_fact, quiet, waiting_fact
 from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.host_view import BUSY, FrontView, holds_none
+from gaptop.valleys.host_view import BUSY, FrontView, critical, holds_none
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
@@ -40,6 +40,21 @@ def nobody_asks(evidence: Evidence) -> bool:
         return False
     counted = evidence.in_flight or evidence.connections
     return counted is not None and counted.high == 0.0 and quiet(evidence) is True
+
+
+def clients_left(evidence: Evidence) -> bool:
+    """Whether everybody hung up, while no step has refreshed the gauges that still claim requests. Not where the
+    engine's own thread was seen: it tells better."""
+    counted = evidence.in_flight or evidence.connections
+    if counted is None or critical(evidence).awaits is not None or evidence.still < ASKED_TWICE:
+        return False
+    return counted.low == 0.0 and counted.mean <= FEW and (counted.before or 0.0) >= SOME
+
+
+def gone(evidence: Evidence) -> str:
+    """What stays unsure where the clients have left."""
+    front = "threads" if not evidence.threads else "stacks"
+    return f"{front} not seen: whether the engine still works on requests whose clients have left"
 
 
 def may_be_held(evidence: Evidence, front: FrontView) -> bool:

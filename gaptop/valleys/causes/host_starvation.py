@@ -6,26 +6,28 @@ from typing import Final
 
 from gaptop.valleys.causes.demand import NAMES, front_unseen, hidden_demand, nobody_asks
 from gaptop.valleys.causes.no_core import slow_core, without_core
+from gaptop.valleys.causes.offload import offloaded
 from gaptop.valleys.causes.rule import (
     CERTAIN,
     FEW,
     KV_FULL,
     LIKELY,
     POSSIBLE,
-    SLOW,
     SOME,
     STRONG,
     UNTOUCHED,
     WEAK,
     WORKER_UNSEEN,
+    all_deferred,
     gauge_fact,
+    not_told,
     nothing,
     quiet,
     rate_fact,
     waiting_fact,
 )
 from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.host_view import BUSY, ON_CPU, CriticalView, critical, front_end, holds_none
+from gaptop.valleys.host_view import BUSY, ON_CPU, CriticalView, critical, front_end, grammar_compiler, holds_none
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
@@ -33,6 +35,9 @@ HELD: Final = 0.3
 """Waiting for a lock for a third of the time is more than threads that share an interpreter do to each other."""
 
 WORTH_TELLING: Final = 0.1
+
+SOME_GC: Final = 0.02
+"""Ordinary serving shows next to no frame that watches the collector."""
 
 LOCK: Final = "lock or GIL wait"
 GIL_UNASKED: Final = "who held the interpreter's lock was not asked (--gil tells it)"
@@ -70,9 +75,13 @@ def host_starvation(evidence: Evidence) -> Finding:
         *rate_fact("step.count", evidence.step_rate, evidence.step_before, "steps", "steps/s"),
         *slow_core(evidence),
     )
-    found = [
-        item for item in (without_core(evidence, main, facts), _working(evidence, main, facts)) if item is not None
-    ]
+    told = (
+        _compiling_grammars(evidence, facts),
+        without_core(evidence, main, facts),
+        offloaded(evidence, facts),
+        _working(evidence, main, facts),
+    )
+    found = [item for item in told if item is not None]
     if found:
         return max(found, key=lambda item: item.score)
     if evidence.stacks_seen and main.work is not None:
@@ -93,6 +102,18 @@ def _stopped(evidence: Evidence) -> Finding:
     return Finding("host_starvation", CERTAIN, detail, (fact,), remedy=remedy)
 
 
+def _compiling_grammars(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding | None:
+    """Most requests are passed over until a thread beside the engine's own has compiled their grammars."""
+    thread, share = grammar_compiler(evidence)
+    running, deferred = evidence.running, evidence.deferred
+    if thread is None or share < BUSY or running is None or deferred is None or deferred < max(SOME, running.mean):
+        return None
+    says = f"thread {thread.name} compiled grammars {share:.0%} of the time"
+    fact = Fact("host.thread_activity", round(share, 4), "ratio", says)
+    passed = Fact("sched.waiting_by_reason", round(deferred, 3), "requests", f"{deferred:.1f} requests deferred")
+    return Finding("host_starvation", STRONG + 0.05, NAMES["grammar"], (fact, passed, *facts), remedy=Remedy.GRAMMAR)
+
+
 def _working(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) -> Finding | None:
     if main.work is None or main.work < BUSY:
         return _strange(evidence, main, facts)
@@ -102,12 +123,18 @@ def _working(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) ->
     ran = _ran(evidence, main.work, main)
     if main.lock >= max(HELD, ran):
         return _locked(evidence, main, name, facts)
+    if main.work_activity == "schedule" and all_deferred(evidence):
+        none = ("every request that waits was deferred: the scheduler turned, and had none to run",)
+        return Finding("host_starvation", WEAK, name, facts, none)
+    if main.work_activity == "schedule" and evidence.running is None:
+        blind = (not_told(evidence, "whether it had requests that it could run"),)
+        return Finding("host_starvation", POSSIBLE, name, facts, unseen=blind)
     remedy = REMEDIES.get(main.work_activity, Remedy.USUAL)
     says = f"the critical thread did host work {main.work:.0%} of the time, mostly {name}"
     fact = Fact("host.thread_activity", round(main.work, 4), "ratio", says)
     unseen = (STATES_UNSEEN,) if main.thread is None or main.thread.on_cpu is None else ()
     score = min(CERTAIN, LIKELY + 0.3 * (ran + main.lock))
-    facts = (fact, *_lock_fact(main), *facts)
+    facts = (fact, *_lock_fact(main), *_gc_fact(main), *facts)
     if evidence.device_idle is False:
         busy = (f"the device was busy {evidence.busy:.0%}",)
         # On a CPU server launching *is* the computing: a busy device with a launching host is no starvation.
@@ -155,6 +182,17 @@ def _lock_fact(main: CriticalView) -> tuple[Fact, ...]:
     return (Fact("host.blocked", round(main.lock, 4), "ratio", f"{main.lock:.0%} of it waiting for a lock or the GIL"),)
 
 
+def _gc_fact(main: CriticalView) -> tuple[Fact, ...]:
+    """Python's collector has no frame of its own, only what is told of it when it begins and ends has one."""
+    share = ((main.thread and main.thread.activities) or {}).get("gc", 0.0)
+    if share < SOME_GC or main.work_activity == "gc":
+        return ()
+    says = (
+        f"garbage collections were told of {share:.0%} of the time; they themselves show as the frame that set them off"
+    )
+    return (Fact("host.thread_activity", round(share, 4), "ratio", says),)
+
+
 def _code(main: CriticalView) -> str:
     frame = "" if main.thread is None else main.thread.unrecognised
     return f"unrecognised code: {frame}" if frame else "unrecognised code"
@@ -187,10 +225,11 @@ def _without_stacks(evidence: Evidence, main: CriticalView, facts: tuple[Fact, .
         if main.on_cpu >= ON_CPU and before is not None and before < ON_CPU:
             return Finding("host_starvation", LIKELY, "critical thread on CPU", (fact, *facts), unseen=unseen)
         if main.on_cpu >= ON_CPU:
-            return Finding("host_starvation", POSSIBLE, "critical thread on CPU", (fact, *facts), unseen=unseen)
+            # One that was on its core just as much while all went well may well busy-wait by design.
+            score = WEAK + 0.05 if before is not None else POSSIBLE
+            return Finding("host_starvation", score, "critical thread on CPU", (fact, *facts), unseen=unseen)
         if main.on_cpu < FEW:
             return nothing("host_starvation", f"critical thread on a core only {main.on_cpu:.0%} of the time")
         facts = (fact, *facts)
-    slowed = evidence.progress_ratio is not None and evidence.progress_ratio < SLOW
-    score = POSSIBLE if slowed and evidence.device_idle and not evidence.frozen else WEAK + 0.05
-    return Finding("host_starvation", score, "host not seen", facts, unseen=unseen)
+    # Metrics alone do not tell a host that works from one that waits for its device or for another rank.
+    return Finding("host_starvation", WEAK + 0.05, "host not seen", facts, unseen=unseen)

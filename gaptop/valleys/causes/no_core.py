@@ -22,7 +22,11 @@ STOLEN: Final = 0.2
 SLOW_CORE: Final = 0.6
 """A core under 60 % of its highest clock is worth a word; by itself it explains no gap."""
 
+OWN: Final = 0.5
+"""Threads that wait for a core crowd each other where they use half of their cores or more; else others have most."""
+
 NO_STACKS: Final = "stacks not seen: they would tell what the thread wanted the core for"
+NO_QUOTA: Final = "CPU quota not seen: a thread that is throttled waits for a core as well"
 NO_THREADS: Final = "threads not seen: whether the engine's own thread was kept from its core"
 
 
@@ -74,6 +78,8 @@ def _contended(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) 
     fact = Fact("host.runqueue_wait", round(main.wants_cpu, 4), "ratio", says)
     unseen = () if evidence.stacks_seen else (NO_STACKS,)
     detail, remedy, why = _kept_by(evidence.cores)
+    if evidence.throttled_share is None and remedy is Remedy.CONTENTION:
+        unseen = (*unseen, NO_QUOTA)
     score = STRONG if remedy is Remedy.CONTENTION else STRONG + 0.02
     against: tuple[str, ...] = ()
     if evidence.device_idle is False and not evidence.is_cpu:
@@ -85,7 +91,11 @@ def _kept_by(cores: Cores) -> tuple[str, Remedy, tuple[Fact, ...]]:
     """Who kept the thread from a core: the server's own threads, a mask that leaves other cores idle, or other work."""
     may = min((item for item in (cores.allowed, cores.quota) if item is not None), default=None)
     of = "" if cores.host is None or may is None or may >= cores.host else f" of the machine's {cores.host:.0f}"
-    if cores.runnable is not None and may is not None and cores.runnable >= may + SOME:
+    others: tuple[Fact, ...] = ()
+    if cores.used is not None and may is not None and cores.used < OWN * may:
+        says = f"its own threads used {cores.used:.2g} cores, and it may use {may:.3g}{of}"
+        others = (Fact("host.cpu_seconds", round(cores.used, 3), "cores", says),)
+    if cores.runnable is not None and may is not None and cores.runnable >= may + SOME and not others:
         says = f"{cores.runnable:.1f} of its threads ran or waited for a core at a time, and it may use {may:.3g}{of}"
         told = Fact("host.runnable_threads", round(cores.runnable, 2), "threads", says)
         return "thread oversubscription", Remedy.OVERSUBSCRIPTION, (told,)
@@ -99,10 +109,10 @@ def _kept_by(cores: Cores) -> tuple[str, Remedy, tuple[Fact, ...]]:
         if idle >= 1.0:
             says = f"it may use {cores.allowed:.0f} of {cores.host:.0f} cores, while {idle:.1f} of all were idle"
             return "CPU affinity", Remedy.AFFINITY, (Fact("host.allowed_cores", cores.allowed, "cores", says),)
-    if cores.pressure is None:
-        return "CPU contention", Remedy.CONTENTION, ()
-    says = f"some thread of its cgroup waited for a core {min(1.0, cores.pressure):.0%} of the time"
-    return "CPU contention", Remedy.CONTENTION, (Fact("host.group_pressure", round(cores.pressure, 4), "ratio", says),)
+    if cores.pressure is not None:
+        says = f"some thread of its cgroup waited for a core {min(1.0, cores.pressure):.0%} of the time"
+        others = (*others, Fact("host.group_pressure", round(cores.pressure, 4), "ratio", says))
+    return "CPU contention", Remedy.CONTENTION, others
 
 
 def _unseen(evidence: Evidence) -> tuple[str, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.demand import may_be_held, nobody_asks
+from gaptop.valleys.causes.demand import clients_left, gone, may_be_held, nobody_asks
 from gaptop.valleys.causes.rule import (
+    EACH_FAST,
     FEW,
     LIKELY,
     POSSIBLE,
@@ -13,12 +14,16 @@ from gaptop.valleys.causes.rule import (
     STRONG,
     UNTOUCHED,
     WEAK,
+    by_frames,
+    each_ratio,
     gauge_fact,
+    not_told,
     nothing,
     quiet,
     waiting_fact,
 )
 from gaptop.valleys.evidence import Evidence
+from gaptop.valleys.gather_frames import WAKE_UP
 from gaptop.valleys.host_view import BUSY, critical, front_end, holds_none
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
@@ -29,7 +34,6 @@ LOW_BATCH: Final = 0.5
 READ_TWICE: Final = 1.0
 """Seconds: over less than two readings a rate is only an average."""
 
-EACH_FAST: Final = 0.8
 SPUN: Final = 0.2
 """Busy-waiting threads are worth a word from here on: somebody may have seen their cores at work."""
 
@@ -40,22 +44,25 @@ SLOW_ANSWER: Final = 0.2
 def no_demand(evidence: Evidence) -> Finding:
     """Running and waiting near zero, or the engine seen to await requests, *and* the front end idle; with the front end
     unseen only less surely."""
-    if evidence.sleeping is not None and evidence.sleeping >= 0.5:
+    if evidence.sleeping is not None and evidence.sleeping >= 0.5 and not by_frames(evidence, WAKE_UP):
         fact = Fact("sched.sleeping", evidence.sleeping, "ratio", "the engine was put to sleep or paused on purpose")
         return Finding("no_demand", STRONG, "asleep on purpose", (fact,), remedy=Remedy.ASLEEP)
     if evidence.stopped:
         return nothing("no_demand", f"a process of the server was stopped: {', '.join(evidence.stopped)}")
-    progress = evidence.progress_ratio
+    empty, awaits = quiet(evidence), holds_none(evidence)
+    # The edges of a valley hold some tokens; after a time of hardly any these look like "as ever".
+    progress = evidence.progress_ratio if awaits is None else None
     if progress is not None and progress >= UNTOUCHED and evidence.length >= READ_TWICE and evidence.decode_before:
         return nothing("no_demand", f"tokens went on at {progress:.0%} of the usual: there was work")
-    empty, awaits = quiet(evidence), holds_none(evidence)
     if awaits is not None and evidence.device_idle is False:
         busy = (f"the device read busy {evidence.busy:.0%}, whoever works on it",)
         return Finding("no_demand", POSSIBLE, "queue empty", _awaiting(evidence, awaits), busy)
     if awaits is not None:
         return _empty(evidence, _awaiting(evidence, awaits))
+    if clients_left(evidence) and evidence.device_idle is not False:
+        return Finding("no_demand", LIKELY + 0.05, "queue empty", _left(evidence), unseen=(gone(evidence),))
     if empty is None:
-        return nothing("no_demand", unseen=("requests running and waiting not seen",))
+        return nothing("no_demand", unseen=(not_told(evidence, "requests running and waiting"),))
     facts = (
         *gauge_fact("sched.running", evidence.running, "running"),
         *waiting_fact(evidence),
@@ -66,11 +73,22 @@ def no_demand(evidence: Evidence) -> Finding:
 def _awaiting(evidence: Evidence, awaits: float) -> tuple[Fact, ...]:
     """The engine's own wait as a fact, and its gauges, which may be as old as its last step."""
     fact = Fact("host.thread_activity", round(awaits, 4), "ratio", f"the engine awaited requests {awaits:.0%}")
+    return (fact, *_last_known(evidence))
+
+
+def _left(evidence: Evidence) -> tuple[Fact, ...]:
+    """That everybody has hung up as a fact, and the gauges that nobody has refreshed since."""
+    asked = gauge_fact("sched.in_flight", evidence.in_flight, "HTTP requests open")
+    asked = asked or gauge_fact("host.connections", evidence.connections, "connections", "connections")
+    return (*asked, *_last_known(evidence))
+
+
+def _last_known(evidence: Evidence) -> tuple[Fact, ...]:
     running = evidence.running
     if running is None or running.mean <= FEW:
-        return (fact, *gauge_fact("sched.running", running, "running"))
-    old = Fact("sched.running", round(running.mean, 4), "requests", f"running {running.mean:.0f} as of its last step")
-    return (fact, old)
+        return gauge_fact("sched.running", running, "running")
+    says = f"running {running.mean:.0f} as of its last step"
+    return (Fact("sched.running", round(running.mean, 4), "requests", says),)
 
 
 def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
@@ -138,23 +156,27 @@ def _spinning(evidence: Evidence) -> tuple[Fact, ...]:
 def _client_limited(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
     running, waiting = evidence.running, evidence.waiting
     if running is None or waiting is None:
-        return nothing("no_demand", unseen=("requests running and waiting not seen",))
+        return nothing("no_demand", unseen=(not_told(evidence, "requests running and waiting"),))
     if waiting.mean > FEW:
         return nothing("no_demand", f"{running.mean:.1f} requests ran and {waiting.mean:.1f} waited")
     usual = running.before
     if usual is None or running.mean > LOW_BATCH * usual:
         return nothing("no_demand", f"{running.mean:.1f} requests ran")
-    rate, before = evidence.decode_rate, evidence.decode_before
-    if rate is None or before is None or before <= 0.0:
+    each, rate = each_ratio(evidence), evidence.decode_rate or 0.0
+    if each is None:
         return nothing("no_demand", f"{running.mean:.1f} requests ran", unseen=("tokens not seen",))
-    each = (rate / running.mean) / (before / usual)
     if each < EACH_FAST:
         return nothing("no_demand", f"{running.mean:.1f} requests ran, each at {each:.0%} of its usual speed")
     front = front_end(evidence)
     if front.busy is not None and front.busy >= BUSY:
         return nothing("no_demand", f"the front end worked {front.busy:.0%} of the time")
+    if may_be_held(evidence, front) and evidence.connections is not None:
+        kept = f"{evidence.connections.mean:.0f} connections were open: requests may be held by an unseen front end"
+        return Finding("no_demand", WEAK, "client-limited", facts, (kept,), remedy=Remedy.CLIENT_LIMITED)
     fact = Fact("tokens.decode", round(rate, 4), "tokens/s", f"each request at {each:.0%} of its usual speed")
     unseen = () if front.busy is not None else ("front end not seen: it might hold requests back",)
-    score = LIKELY + 0.1 if front.busy is not None else LIKELY - 0.1
+    # From metrics alone a client that is slow and a front end that is blocked look the same.
+    told = LIKELY - 0.1 if evidence.in_flight is not None else POSSIBLE
+    score = LIKELY + 0.1 if front.busy is not None else told
     remedy = Remedy.CLIENT_LIMITED
     return Finding("no_demand", score, "client-limited", (*facts, fact), unseen=unseen, remedy=remedy)

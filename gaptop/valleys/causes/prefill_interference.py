@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.cache_pressure import evicted_prefixes
 from gaptop.valleys.causes.rule import (
+    COOL,
+    EACH_FAST,
     FEW,
+    KV_TIGHT,
     LIKELY,
+    ONE_STEP,
     POSSIBLE,
     SLOW,
     STRONG,
     WEAK,
+    each_ratio,
     gauge_fact,
+    heavy_traffic,
+    not_told,
     nothing,
+    prompts_move,
     prompts_outweigh,
     rate_fact,
 )
 from gaptop.valleys.evidence import Evidence
+from gaptop.valleys.host_view import critical
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
 UNBOOKED: Final = POSSIBLE - 0.03
 """Behind every cause that has a number of its own, and before none."""
+
+SHARE: Final = 0.4
+"""Share of the time in transfer frames that holds the steps up."""
+
+PREFILLS: Final = 0.9
+"""Of its busy level: what another device reads that computes the prompts."""
 
 FILLS: Final = 10.0
 """Prompts are booked in lumps, so that their usual rate over a few seconds may be off by a factor. Where they outweigh
@@ -31,12 +47,18 @@ the usual decode tenfold, prefill fills the steps anyway."""
 def prefill_interference(evidence: Evidence) -> Finding:
     running = evidence.running
     if running is None:
-        return nothing("prefill_interference", unseen=("running requests not seen",))
+        return nothing("prefill_interference", unseen=(not_told(evidence, "running requests"),))
     if running.high <= FEW:
         return nothing("prefill_interference", "no request ran")
     progress = evidence.progress_ratio
     if progress is not None and progress > 1 - FEW:
         return nothing("prefill_interference", f"decode went on at {progress:.0%} of its usual rate")
+    each = each_ratio(evidence)
+    if each is not None and each >= EACH_FAST:
+        return nothing("prefill_interference", f"each running request went on at {each:.0%} of its usual speed")
+    power = evidence.power_ratio
+    if evidence.device_idle is False and power is not None and power < COOL:
+        return nothing("prefill_interference", f"power {power:.0%} of its busy level: a prefill draws more, not less")
     flow = evidence.prompt_flow
     facts = (
         *rate_fact("tokens.decode", evidence.decode_rate, evidence.decode_before, "decode tokens", "tokens/s"),
@@ -48,7 +70,10 @@ def prefill_interference(evidence: Evidence) -> Finding:
         detail = "prefill alone: no decode waited for it" if alone else "long prefill blocks decode"
         remedy = Remedy.PREFILL_ALONE if alone else Remedy.USUAL
         score, against = _score(evidence, STRONG + 0.05), _idle(evidence)
-        return Finding("prefill_interference", score, detail, (*facts, fact), against, remedy=remedy)
+        unseen: tuple[str, ...] = ()
+        if evidence.busy is None and prompts_move(evidence) is False and evidence.length >= ONE_STEP:
+            score, unseen = POSSIBLE, ("device not seen: the prompt's tokens do not move, so it may be stuck",)
+        return Finding("prefill_interference", score, detail, (*facts, fact), against, unseen, remedy)
     if flow is None:
         return nothing("prefill_interference", unseen=("prompt tokens not seen",))
     usual = max(evidence.prompt_before or 0.0, evidence.decode_before or 0.0)
@@ -66,9 +91,29 @@ def prefill_interference(evidence: Evidence) -> Finding:
         return nothing(
             "prefill_interference", f"prompt tokens only {max(flow, 0.0):.4g}/s (usual decode {usual:.4g}/s)"
         )
+    if evidence.device_idle and (handed := _hand_over(evidence)) is not None:
+        score, how = handed
+        detail = "prefill/decode hand-over"
+        return Finding("prefill_interference", score, detail, (*facts, fact, how), remedy=Remedy.HAND_OVER)
     score = STRONG if progress is not None and progress < SLOW else LIKELY
+    if evidence.kv is not None and evidence.kv.high >= KV_TIGHT and (lost := evicted_prefixes(evidence)) is not None:
+        return Finding("prefill_interference", LIKELY - 0.1, "long prefill", (*facts, fact), (lost.says,))
     detail = "long prefill blocks decode" if progress is not None and progress < SLOW else "chunk too large"
     return Finding("prefill_interference", _score(evidence, score), detail, (*facts, fact), _idle(evidence))
+
+
+def _hand_over(evidence: Evidence) -> tuple[float, Fact] | None:
+    """Prompts were computed, and the idle device that decodes them had to wait for their KV: how surely, and a fact."""
+    transfer = critical(evidence).transfer
+    if transfer is not None and transfer >= SHARE:
+        says = f"KV transfer frames {transfer:.0%} of the time"
+        return STRONG + 0.03, Fact("host.thread_activity", round(transfer, 4), "ratio", says)
+    if (moved := heavy_traffic(evidence)) is not None:
+        return LIKELY + 0.1, moved
+    peers = evidence.peers_busy
+    if peers is None or peers < PREFILLS * (evidence.busy_level or 1.0):
+        return None
+    return LIKELY + 0.1, Fact("device.busy", round(peers, 4), "ratio", f"another device worked {peers:.0%} meanwhile")
 
 
 def _unbooked(evidence: Evidence) -> bool:
@@ -76,9 +121,14 @@ def _unbooked(evidence: Evidence) -> bool:
     return evidence.prompt_late and not evidence.prompt_settled and evidence.device_idle is False
 
 
+def _rests(evidence: Evidence) -> bool:
+    """Whether idle time is to be explained: with its edges a dip's mean may still be over half of the level."""
+    return evidence.device_idle is True or evidence.kind == "utilisation"
+
+
 def _score(evidence: Evidence, score: float) -> float:
-    return max(WEAK, score - 0.3) if evidence.device_idle else score
+    return min(WEAK, score) if _rests(evidence) else score
 
 
 def _idle(evidence: Evidence) -> tuple[str, ...]:
-    return ("the device was idle; a prefill would have kept it busy",) if evidence.device_idle else ()
+    return ("the device was idle; a prefill would have kept it busy",) if _rests(evidence) else ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
-from gaptop.valleys.evidence import Evidence, Gauge
+from gaptop.valleys.evidence import STANDSTILL, Evidence, Gauge
 from gaptop.valleys.model import Cause, Fact, Finding
 
 CERTAIN: Final = 0.95
@@ -31,15 +32,45 @@ KV_TIGHT: Final = 0.90
 """A long prompt may need more blocks than are left here."""
 SLOW: Final = 0.5
 """Progress under half of the usual."""
+ONE_STEP: Final = 2.0
+"""Seconds: nothing for longer than this is more than one slow step."""
 OUTWEIGHS: Final = 2.0
 """Prompt tokens must flow at twice the usual decode rate (or twice their own usual one) to have filled the steps."""
+
+MOVED: Final = 1e9
+"""Bytes a second: a tenth of what the slowest link of a server GPU does. Decoding itself moves kilobytes a step."""
+
+MORE: Final = 5.0
+"""Times the usual traffic."""
 
 COLD: Final = 0.35
 """Power (or a counter) under 35 % of its busy level is that of a device that does no work: spinning kernels were seen
 at 20-35 %, and idle cards lie lower."""
 
+COOL: Final = 0.6
+"""Power under 60 % of its busy level: real work draws more, though a spin with some work beside it may too."""
+
+EACH_FAST: Final = 0.8
+"""Each request at this share of its usual speed is held up by nothing."""
+
 UNTOUCHED: Final = 0.9
 """Progress above this share of the usual was not held up: steady servers scatter by 10 %."""
+
+
+def each_ratio(evidence: Evidence) -> float | None:
+    """Tokens a second of each running request against the usual; None where any of it was not seen."""
+    running, rate, before = evidence.running, evidence.decode_rate, evidence.decode_before
+    if running is None or not running.mean or not running.before or rate is None or not before:
+        return None
+    return (rate / running.mean) / (before / running.before)
+
+
+def all_deferred(evidence: Evidence) -> bool:
+    """Whether nothing runs and every request that waits was deferred: the scheduler has none that it could run."""
+    running, waiting, deferred = evidence.running, evidence.waiting, evidence.deferred
+    if running is None or waiting is None or deferred is None:
+        return False
+    return running.mean <= FEW and deferred >= SOME and waiting.mean - deferred < SOME
 
 
 def quiet(evidence: Evidence) -> bool | None:
@@ -47,6 +78,14 @@ def quiet(evidence: Evidence) -> bool | None:
     if evidence.running is None or evidence.waiting is None:
         return None
     return evidence.running.mean <= FEW and evidence.waiting.mean <= FEW
+
+
+def not_told(evidence: Evidence, what: str) -> str:
+    """That gauges were not seen, and why where the server itself tells them too rarely."""
+    if evidence.gauges_every is None:
+        return f"{what} not seen"
+    every = f"every {evidence.gauges_every:.3g} s" if math.isfinite(evidence.gauges_every) else "every so many steps"
+    return f"{what} not seen: the server's gauges move {every}, and this lasted {evidence.length:.2g} s"
 
 
 def gauge_fact(signal: str, gauge: Gauge | None, what: str, unit: str = "requests") -> tuple[Fact, ...]:
@@ -69,6 +108,19 @@ def waiting_fact(evidence: Evidence) -> tuple[Fact, ...]:
     return tuple(Fact(item.signal, item.value, item.unit, f"{item.says} ({evidence.waiting_why})") for item in facts)
 
 
+def counter_facts(evidence: Evidence) -> tuple[Fact, ...]:
+    """What hardware counters read against the usual."""
+    seen = (
+        ("device.sm_active", "SM activity", evidence.sm_ratio),
+        ("device.dram_active", "memory traffic", evidence.dram_ratio),
+    )
+    return tuple(
+        Fact(signal, round(value, 4), "ratio", f"{what} {value:.0%} of the usual")
+        for signal, what, value in seen
+        if value is not None
+    )
+
+
 def rate_fact(signal: str, rate: float | None, before: float | None, what: str, unit: str) -> tuple[Fact, ...]:
     """A rate against the time before."""
     if rate is None:
@@ -81,6 +133,28 @@ def prompts_outweigh(evidence: Evidence) -> bool:
     """Whether so many prompt tokens belong to the stretch that prefill filled its steps."""
     usual = max(evidence.prompt_before or 0.0, evidence.decode_before or 0.0)
     return evidence.prompt_flow is not None and usual > 0.0 and evidence.prompt_flow >= OUTWEIGHS * usual
+
+
+def heavy_traffic(evidence: Evidence) -> Fact | None:
+    """Far more bytes than usual into or out of the device, as a fact."""
+    moved = evidence.moved
+    if moved is None or moved.rate < MOVED or moved.rate < MORE * (moved.before or 0.0):
+        return None
+    usual = "" if moved.before is None else f" (before: {moved.before / 1e9:.2f} GB/s)"
+    return Fact(moved.signal, round(moved.rate, 1), "bytes/s", f"{moved.rate / 1e9:.1f} GB/s {moved.says}{usual}")
+
+
+def by_frames(evidence: Evidence, kind: str) -> float:
+    """The largest share of a critical thread's time in which its frames told of ``kind``."""
+    return max((item.frames.get(kind, 0.0) for item in evidence.threads if item.critical), default=0.0)
+
+
+def prompts_move(evidence: Evidence) -> bool | None:
+    """Whether prompt tokens come at all; None where they were not seen. At the edges some always do."""
+    if evidence.prompt_rate is None:
+        return None
+    usual = max(evidence.prompt_before or 0.0, evidence.decode_before or 0.0)
+    return evidence.prompt_rate > STANDSTILL * usual
 
 
 def nothing(cause: Cause, *against: str, unseen: tuple[str, ...] = ()) -> Finding:

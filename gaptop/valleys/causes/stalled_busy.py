@@ -4,34 +4,44 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.demand import clients_left
 from gaptop.valleys.causes.rule import (
     CERTAIN,
     COLD,
+    COOL,
     FEW,
     LIKELY,
+    ONE_STEP,
     POSSIBLE,
+    SOME,
     STRONG,
     WEAK,
+    counter_facts,
     nothing,
+    prompts_move,
     prompts_outweigh,
     rate_fact,
 )
 from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.host_view import holds_none
+from gaptop.valleys.host_view import critical, holds_none
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
 BUSY: Final = 0.9
 """Of the busy level; wedged devices read 96-100 %."""
 
-COOL: Final = 0.6
-"""Power under 60 % of its busy level: real work draws more, though a spin with some work beside it may too."""
+COOL_STEP: Final = 1.0
+"""Seconds: a long step draws power, so that less time is enough without it. Some cards' power is a second's mean."""
+
+HOT: Final = 1.1
+"""Over 110 % of its busy power the device computes more than usual, as in a prefill; a wedge was never seen to."""
 
 AS_EVER: Final = 0.8
 """Counters above this share of the usual: the device computes as it does when tokens flow."""
 
-SECONDS: Final = 2.0
-"""Shorter than this a long step looks the same."""
+GAUGES_OLD: Final = "threads and connections not seen: nobody may be waiting, and the gauges be as old as the last step"
+"""After a mass abort the gauges of some engines stand until the next step, and a resident device may go on reading
+busy at idle power."""
 
 
 def stalled_busy(evidence: Evidence) -> Finding:
@@ -45,6 +55,10 @@ def stalled_busy(evidence: Evidence) -> Finding:
     awaits = holds_none(evidence)
     if awaits is not None:
         return nothing("stalled_busy", f"the engine itself awaited requests {awaits:.0%}")
+    if clients_left(evidence):
+        return nothing("stalled_busy", "all clients have left, and no step has refreshed the gauges since")
+    if evidence.prefilling is not None and evidence.prefilling >= 1 - FEW and prompts_move(evidence):
+        return nothing("stalled_busy", f"a prompt was in its prefill, at {evidence.prompt_rate or 0.0:.4g} tokens/s")
     progress = evidence.progress_ratio
     if progress is None:
         return nothing("stalled_busy", unseen=("tokens not seen",))
@@ -54,22 +68,32 @@ def stalled_busy(evidence: Evidence) -> Finding:
         Fact("device.busy", round(evidence.busy, 4), "ratio", f"device busy {evidence.busy:.0%}"),
         *rate_fact("tokens.decode", evidence.decode_rate, evidence.decode_before, "decode tokens", "tokens/s"),
     )
-    if evidence.length < SECONDS:
+    cool = (evidence.power_ratio is not None and evidence.power_ratio < COOL) or _spins(evidence)
+    if evidence.length < (COOL_STEP if cool else ONE_STEP):
         return Finding("stalled_busy", POSSIBLE - 0.1, "wedge", facts, (f"only {evidence.length:.1f} s long",))
-    facts = (*facts, *_counters(evidence))
+    facts = (*facts, *counter_facts(evidence))
     spins = _spins(evidence)
     if evidence.power_ratio is None:
         if spins:
-            return Finding("stalled_busy", STRONG, "spin or wedge: busy, and its SMs or memory rest", facts)
+            detail = "spin or wedge: busy, and its SMs or memory rest"
+            return Finding("stalled_busy", STRONG, detail, facts, unseen=_old(evidence))
         return _warm(evidence, LIKELY - 0.1, "wedge", facts, ("power not seen",))
     watts = "" if evidence.power is None else f", {evidence.power:.0f} W"
     says = f"power {evidence.power_ratio:.0%} of its busy level{watts}"
     facts = (*facts, Fact("device.power", round(evidence.power_ratio, 4), "ratio", says))
     if evidence.power_ratio < COLD or (spins and evidence.power_ratio < AS_EVER):
-        return Finding("stalled_busy", CERTAIN, "spin or wedge: busy at low power", facts)
+        return Finding("stalled_busy", CERTAIN, "spin or wedge: busy at low power", facts, unseen=_old(evidence))
     if evidence.power_ratio < COOL or spins:
-        return Finding("stalled_busy", STRONG, "spin or wedge: busy at lower power", facts)
+        return Finding("stalled_busy", STRONG, "spin or wedge: busy at lower power", facts, unseen=_old(evidence))
     return _warm(evidence, LIKELY + 0.05, "wedge: busy at full power", facts, ())
+
+
+def _old(evidence: Evidence) -> tuple[str, ...]:
+    """What to doubt where nothing but the gauges says that there is anything to work on."""
+    asked = evidence.in_flight or evidence.connections
+    if critical(evidence).awaits is not None or (asked is not None and asked.mean >= SOME):
+        return ()
+    return (GAUGES_OLD,)
 
 
 def _spins(evidence: Evidence) -> bool:
@@ -77,25 +101,18 @@ def _spins(evidence: Evidence) -> bool:
     return any(item is not None and item < COLD for item in (evidence.sm_ratio, evidence.dram_ratio))
 
 
-def _counters(evidence: Evidence) -> tuple[Fact, ...]:
-    seen = (
-        ("device.sm_active", "SM activity", evidence.sm_ratio),
-        ("device.dram_active", "memory traffic", evidence.dram_ratio),
-    )
-    return tuple(
-        Fact(signal, round(value, 4), "ratio", f"{what} {value:.0%} of the usual")
-        for signal, what, value in seen
-        if value is not None
-    )
-
-
 def _warm(evidence: Evidence, score: float, detail: str, facts: tuple[Fact, ...], unseen: tuple[str, ...]) -> Finding:
     """Not known to be cold: a long prefill looks the same as long as its prompt is not booked."""
     if prompts_outweigh(evidence):
         booked = (f"{(evidence.prompt_flow or 0.0) * evidence.length:.0f} prompt tokens were booked for that time",)
         return Finding("stalled_busy", WEAK, detail, facts, booked, unseen)
+    if evidence.power_ratio is not None and evidence.power_ratio >= HOT:
+        hot = (f"power {evidence.power_ratio:.0%} of its busy level: it computed more than usual",)
+        return Finding("stalled_busy", WEAK, detail, facts, hot, unseen)
     hidden = ""
-    if evidence.prompt_rate is None and evidence.prefilling is None:
+    if evidence.prefilling is not None and evidence.prefilling >= 1 - FEW:
+        hidden = "a long prefill looks the same: a slot is in one, whose prompt tokens do not move"
+    elif evidence.prompt_rate is None and evidence.prefilling is None:
         hidden = "prompt tokens not seen: a long prefill looks the same"
     elif evidence.prompt_late and not evidence.prompt_settled:
         hidden = "a long prefill looks the same: it is booked only when it ends"

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from gaptop.valleys.causes.demand import nobody_asks
-from gaptop.valleys.causes.rule import FEW, LIKELY, POSSIBLE, STRONG, WEAK, WORKER_UNSEEN, nothing, quiet
+from gaptop.valleys.causes.rule import (
+    FEW,
+    LIKELY,
+    POSSIBLE,
+    STRONG,
+    WEAK,
+    WORKER_UNSEEN,
+    heavy_traffic,
+    nothing,
+    prompts_outweigh,
+    quiet,
+)
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import BUSY, CriticalView, critical
 from gaptop.valleys.model import Fact, Finding
@@ -15,12 +26,6 @@ BLOCKED: Final = 0.4
 """A thread that syncs for 40 % of a stretch while its device idles holds it up; waiting for a busy one is normal."""
 
 SPINNING: Final = 0.9
-MOVED: Final = 1e9
-"""Bytes a second: a tenth of what the slowest link of a server GPU does. Decoding itself moves kilobytes a step."""
-
-MORE: Final = 5.0
-"""Times the usual traffic."""
-
 DETAILS: Final = {
     "device_sync": "device sync",
     "copy": "blocking copy",
@@ -49,15 +54,21 @@ def synchronisation(evidence: Evidence) -> Finding:
         remedy = Remedy.COLLECTIVE if main.sync_activity == "collective" else Remedy.USUAL
         against = _against(evidence, main)
         score = WEAK if against else min(STRONG + 0.05, LIKELY - 0.05 + 0.35 * blocked)
-        return Finding("synchronisation", score, detail, (fact,), against, remedy=remedy)
+        if evidence.busy is None:
+            score, unseen = min(score, POSSIBLE), ("device not seen: a sync with one that works is no fault", *unseen)
+        return Finding("synchronisation", score, detail, (fact,), against, unseen, remedy)
     peers = evidence.peers_busy
     if evidence.device_idle and peers is not None and peers >= SPINNING * (evidence.busy_level or 1.0):
         fact = Fact("device.busy", round(peers, 4), "ratio", f"the other devices read {peers:.0%} meanwhile")
         score = LIKELY if evidence.progress_ratio is None or evidence.progress_ratio < 1 - FEW else WEAK
+        if prompts_outweigh(evidence):
+            score = min(score, POSSIBLE)
         return Finding("synchronisation", score, _straggler(evidence), (fact,), unseen=unseen, remedy=Remedy.COLLECTIVE)
-    if evidence.device_idle and (moved := _transfer(evidence)) is not None:
+    if evidence.device_idle and (moved := heavy_traffic(evidence)) is not None:
         # A thread that was seen not to wait may have let the transfer run beside it.
         score = LIKELY if main.sync is None or main.sync >= BLOCKED else POSSIBLE
+        if prompts_outweigh(evidence):
+            score = min(score, POSSIBLE)
         return Finding("synchronisation", score, "transfer", (moved,), unseen=unseen, remedy=Remedy.TRANSFER)
     if main.sync is None:
         return nothing("synchronisation", unseen=unseen)
@@ -70,15 +81,6 @@ def _straggler(evidence: Evidence) -> str:
     if evidence.devices > evidence.peers:
         return "collective: a rank works alone while the others wait for it"
     return "collective: this rank idles while the others spin"
-
-
-def _transfer(evidence: Evidence) -> Fact | None:
-    """Far more bytes than usual went in or out while the device idled."""
-    moved = evidence.moved
-    if moved is None or moved.rate < MOVED or moved.rate < MORE * (moved.before or 0.0):
-        return None
-    usual = "" if moved.before is None else f" (before: {moved.before / 1e9:.2f} GB/s)"
-    return Fact(moved.signal, round(moved.rate, 1), "bytes/s", f"{moved.rate / 1e9:.1f} GB/s {moved.says}{usual}")
 
 
 def _against(evidence: Evidence, main: CriticalView) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.rule import WORKER_UNSEEN
+from gaptop.valleys.causes.rule import WORKER_UNSEEN, not_told
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import critical
 from gaptop.valleys.model import Finding
@@ -20,7 +20,7 @@ def unknown(evidence: Evidence) -> Finding:
     elif critical(evidence).worker_unseen:
         unseen.append(WORKER_UNSEEN)
     if evidence.running is None:
-        unseen.append("scheduler not seen")
+        unseen.append(not_told(evidence, "scheduler"))
     if evidence.busy is None:
         unseen.append("device not seen")
     return Finding("unknown", FLOOR, "nothing fits", unseen=tuple(unseen))

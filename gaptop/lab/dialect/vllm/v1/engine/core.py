@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import queue
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +11,7 @@ from time import monotonic_ns
 
 from gaptop.lab.core.events import HostSpan
 from gaptop.lab.dialect.vllm.v1.core.sched.scheduler import Scheduler
+from gaptop.lab.dialect.vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from gaptop.lab.dialect.vllm.v1.executor.uniproc_executor import AsyncOutputFuture, UniProcExecutor
 from gaptop.lab.live.plan import Plan
 
@@ -19,25 +22,45 @@ class EngineCore:
     def __init__(self, plan: Plan) -> None:
         self.scheduler = Scheduler(plan)
         self.model_executor = UniProcExecutor()
+        self._workers = MultiprocExecutor()
         self._future = AsyncOutputFuture()
+        self._logger = logging.Logger("vllm.v1.engine.core")
+        self._logger.addHandler(logging.StreamHandler(open(os.devnull, "w", encoding="utf-8")))  # noqa: SIM115
 
     def step_with_batch_queue(self, phase: str, until_ns: int) -> None:
         """Do one phase of a step until ``until_ns``."""
         if phase == "schedule":
             self.scheduler.schedule(until_ns)
+        elif phase == "grammar":
+            self.scheduler.get_grammar_bitmask(until_ns)
+        elif phase == "gc":
+            self.scheduler.update_from_output(until_ns)
+        elif phase == "log":
+            self.log_iteration_details(until_ns)
         elif phase == "device_sync":
             self._future.result(until_ns)
+        elif phase == "worker_wait":
+            self._workers.collective_rpc(until_ns)
         elif phase == "sample":
             self.model_executor.sample_tokens(until_ns)
         else:
             self.model_executor.execute_model(phase, until_ns)
 
+    def log_iteration_details(self, until_ns: int) -> None:
+        """Write lines to nowhere until ``until_ns``."""
+        while monotonic_ns() < until_ns:
+            self._logger.info("iteration %d: %s", until_ns, self.scheduler)
+
 
 class EngineCoreProc(EngineCore):
-    """Runs the simulation's plan in real time. ``send`` tells the front end that a message of the plan is due."""
+    """Runs the simulation's plan in real time. ``send`` tells the front end that a message of the plan is due.
 
-    def __init__(self, plan: Plan, send: Callable[[], None]) -> None:
+    ``captures``: what compiles is the capture of graphs.
+    """
+
+    def __init__(self, plan: Plan, send: Callable[[], None], *, captures: bool = False) -> None:
         super().__init__(plan)
+        self._compile = "graph_capture" if captures else "compile"
         self._plan = plan
         self._send = send
         self._input_queue: queue.Queue[None] = queue.Queue()
@@ -60,4 +83,4 @@ class EngineCoreProc(EngineCore):
             self._input_queue.get(timeout=max(left, 0) / 1e9)
 
     def _process_engine_step(self, phase: str, until_ns: int) -> None:
-        self.step_with_batch_queue(phase, until_ns)
+        self.step_with_batch_queue(self._compile if phase == "compile" else phase, until_ns)

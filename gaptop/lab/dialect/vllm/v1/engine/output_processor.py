@@ -9,8 +9,8 @@ from gaptop.lab.dialect.vllm.v1.engine.detokenizer import IncrementalDetokenizer
 class OutputProcessor:
     """What happens to a step's tokens before the clients get them."""
 
-    def __init__(self) -> None:
-        self._detokenizer = IncrementalDetokenizer()
+    def __init__(self, *, holds_interpreter: bool = False) -> None:
+        self._detokenizer = IncrementalDetokenizer(holds_interpreter=holds_interpreter)
         self._free = 0.0
 
     def process_outputs(self, step: StepDone) -> None:

@@ -1,4 +1,4 @@
-"""Names, help texts, labels and buckets of the metric families of vLLM 0.32 that the lab fills."""
+"""Names, help texts, labels and buckets of the metric families of vLLM 0.32 that the lab fills, and 0.8's names."""
 
 from __future__ import annotations
 
@@ -68,3 +68,21 @@ HISTOGRAMS: Final[dict[str, tuple[str, tuple[float, ...]]]] = {
         _LENGTH,
     ),
 }
+
+NAMES_OF_0_8: Final = {
+    "kv_cache_usage_perc": "gpu_cache_usage_perc",
+    "prefix_cache_queries": "gpu_prefix_cache_queries",
+    "prefix_cache_hits": "gpu_prefix_cache_hits",
+    "inter_token_latency_seconds": "time_per_output_token_seconds",
+}
+NOT_IN_0_8: Final = frozenset(
+    {
+        "num_requests_waiting_by_reason",
+        "engine_sleep_state",
+        "prompt_tokens_by_source",
+        "prompt_tokens_cached",
+        "request_time_per_output_token_seconds",
+        "request_num_preemptions",
+        "request_prefill_kv_computed_tokens",
+    }
+)

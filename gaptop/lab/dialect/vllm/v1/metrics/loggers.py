@@ -10,31 +10,41 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gaptop.lab.core.events import Finished, Output, StepDone
 from gaptop.lab.core.model import EngineConfig
-from gaptop.lab.dialect.vllm.v1.metrics.families import COUNTERS, GAUGES, HISTOGRAMS
+from gaptop.lab.dialect.vllm.v1.metrics.families import COUNTERS, GAUGES, HISTOGRAMS, NAMES_OF_0_8, NOT_IN_0_8
 
 HANDLER = "/v1/completions"
 
 
 class PrometheusStatLogger:
-    """Fills ``registry``. ``model`` is the served model's name."""
+    """Fills ``registry``. ``model`` is the served model's name. ``old``: the families and rules of 0.8."""
 
-    def __init__(self, registry: CollectorRegistry, model: str, config: EngineConfig) -> None:
+    def __init__(self, registry: CollectorRegistry, model: str, config: EngineConfig, *, old: bool = False) -> None:
+        self._old = old
+        names = NAMES_OF_0_8 if old else {}
+        missing = NOT_IN_0_8 if old else frozenset()
         own = {"model_name": model, "engine": "0"}
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
         self._histograms: dict[str, Histogram] = {}
         for name, (text, more) in GAUGES.items():
-            gauge = Gauge(f"vllm:{name}", text, [*own, *more], registry=registry)
+            if name in missing:
+                continue
+            gauge = Gauge(f"vllm:{names.get(name, name)}", text, [*own, *more], registry=registry)
             for key, labels in _children(name, more):
                 self._gauges[key] = gauge.labels(**own, **labels)
         for name, (text, more) in COUNTERS.items():
-            counter = Counter(f"vllm:{name}", text, [*own, *more], registry=registry)
+            if name in missing:
+                continue
+            counter = Counter(f"vllm:{names.get(name, name)}", text, [*own, *more], registry=registry)
             for key, labels in _children(name, more):
                 self._counters[key] = counter.labels(**own, **labels)
         for name, (text, buckets) in HISTOGRAMS.items():
-            histogram = Histogram(f"vllm:{name}", text, [*own], buckets=buckets, registry=registry)
+            if name in missing:
+                continue
+            histogram = Histogram(f"vllm:{names.get(name, name)}", text, [*own], buckets=buckets, registry=registry)
             self._histograms[name] = histogram.labels(**own)
-        self._gauges["engine_sleep_state/awake"].set(1)
+        if not old:
+            self._gauges["engine_sleep_state/awake"].set(1)
         _cache_config(registry, config)
         self._http = Counter(
             "http_requests",
@@ -55,7 +65,9 @@ class PrometheusStatLogger:
         gauges, counters = self._gauges, self._counters
         gauges["num_requests_running"].set(step.running)
         gauges["num_requests_waiting"].set(step.waiting)
-        gauges["num_requests_waiting_by_reason/capacity"].set(step.waiting)
+        if not self._old:
+            gauges["num_requests_waiting_by_reason/capacity"].set(step.waiting - step.deferred)
+            gauges["num_requests_waiting_by_reason/deferred"].set(step.deferred)
         gauges["kv_cache_usage_perc"].set(step.used_blocks / step.blocks)
         counters["prefix_cache_queries"].inc(step.queried_tokens)
         counters["prefix_cache_hits"].inc(step.hit_tokens)
@@ -66,7 +78,8 @@ class PrometheusStatLogger:
         self._histograms["iteration_tokens_total"].observe(prompt + len(step.outputs))
 
     def _record_output(self, output: Output) -> int:
-        """Book one token; its computed prompt tokens where it is a request's first."""
+        """Book one token; the prompt tokens that its step counts where it is a request's first: 0.8 counts cached ones,
+        too."""
         if output.preemptions:
             self._counters["num_preemptions"].inc(output.preemptions)
         if output.since_last is not None:
@@ -77,10 +90,12 @@ class PrometheusStatLogger:
             return 0
         prompt, cached, ttft = output.first
         self._counters["prompt_tokens"].inc(prompt)
+        self._histograms["time_to_first_token_seconds"].observe(ttft)
+        if self._old:
+            return prompt
         self._counters["prompt_tokens_by_source/local_compute"].inc(prompt - cached)
         self._counters["prompt_tokens_by_source/local_cache_hit"].inc(cached)
         self._counters["prompt_tokens_cached"].inc(cached)
-        self._histograms["time_to_first_token_seconds"].observe(ttft)
         return prompt - cached
 
     def _record_finished(self, done: Finished) -> None:
@@ -100,7 +115,8 @@ class PrometheusStatLogger:
             "request_prefill_kv_computed_tokens": done.prompt_tokens - done.cached_tokens,
         }
         for name, value in values.items():
-            self._histograms[name].observe(value)
+            if name in self._histograms:
+                self._histograms[name].observe(value)
 
 
 def _children(name: str, more: dict[str, tuple[str, ...]]) -> list[tuple[str, dict[str, str]]]:

@@ -1,0 +1,133 @@
+"""``gaptop lab score``: how right the verdicts are, on random cases whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from gaptop.cli.exits import Exit, Stop, tell
+
+if TYPE_CHECKING:
+    from gaptop.lab.score.run import Ran
+
+FIRST_UNSEEN: Final = 10_000
+"""The rules may be tuned on the seeds under this one only: a score on those says nothing."""
+
+
+@click.command(short_help="How right the verdicts are, on random cases with a known truth.")
+@click.option("--cases", type=click.IntRange(1), default=200, show_default=True, help="How many random cases.")
+@click.option(
+    "--seed",
+    "--first-seed",
+    "first",
+    type=click.IntRange(0),
+    default=FIRST_UNSEEN,
+    show_default=True,
+    help=f"The first case's seed. Those under {FIRST_UNSEEN} are for tuning the rules.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Processes. Default: one a core.")
+@click.option(
+    "--missing",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Of so many cases the same with each source taken away. Default: a fifth of them.",
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON (null: there was nothing to measure).")
+@click.option("--explain", type=click.IntRange(0), metavar="SEED", help="One case: what was true, and what was said.")
+@click.option("--without", metavar="SOURCE", help="With --explain: take this source away.")
+@click.option("--keep", type=click.Path(path_type=Path), metavar="FOLDER", help="With --explain: its stream and truth.")
+@click.pass_context
+def score(
+    ctx: click.Context,
+    *,
+    cases: int,
+    first: int,
+    jobs: int | None,
+    missing: int | None,
+    as_json: bool,
+    explain: int | None,
+    without: str | None,
+    keep: Path | None,
+) -> None:
+    """Simulate random servers with random faults, run the whole analysis on each, and compare with the truth."""
+    if explain is not None:
+        _explain(explain, without, keep)
+        ctx.exit(Exit.FINE)
+    if keep is not None or without is not None:
+        raise click.UsageError("--keep and --without are for one case; name it with --explain SEED.")
+    from gaptop.lab.score.cases import MISSING
+    from gaptop.lab.score.pool import FULL, score_all
+    from gaptop.lab.score.table import render
+    from gaptop.lab.score.tally import json_of, tally
+
+    some = min(cases, cases // 5 if missing is None else missing)
+    began = time.monotonic()
+    done = score_all(range(first, first + cases), tuple(MISSING), some, jobs or os.cpu_count() or 1, _progress(cases))
+    whole = tally(item[FULL] for item in done)
+    taken = {name: tally(item[name] for item in done[:some]) for name in (FULL, *MISSING)} if some else {}
+    if as_json:
+        click.echo(json.dumps(json_of(whole, taken), indent=2, allow_nan=False))
+        ctx.exit(Exit.FINE)
+    click.echo(render(whole, taken, _head(cases, first, time.monotonic() - began)), nl=False)
+    ctx.exit(Exit.FINE)
+
+
+def _head(cases: int, first: int, seconds: float) -> str:
+    tuned = "" if first >= FIRST_UNSEEN else "; TUNING SEEDS: the rules may have been fitted to these cases"
+    return f"{cases} random cases, seeds {first} to {first + cases - 1}, {seconds / cases:.2f} s a case{tuned}"
+
+
+def _progress(cases: int) -> Callable[[int], None]:
+    """Counts on standard error where a person looks on."""
+
+    def said(done: int) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{done} of {cases} cases" + ("\n" if done == cases else ""), nl=False, err=True)
+
+    return said
+
+
+def _explain(seed: int, without: str | None, folder: Path | None) -> None:
+    from gaptop.lab.score.cases import MISSING, case
+    from gaptop.lab.score.cases import without as taken
+    from gaptop.lab.score.explain import explain
+    from gaptop.lab.score.run import run
+
+    whole = case(seed)
+    if without is not None and without not in MISSING:
+        raise click.UsageError(f"no source is called {without!r}; choose from {', '.join(MISSING)}.")
+    ran = run(whole, None if without is None else taken(whole.view, without))
+    click.echo(explain(ran, argue=True), nl=False)
+    if folder is not None:
+        _keep(ran, folder)
+
+
+def _keep(ran: Ran, folder: Path) -> None:
+    """The stream and the truth of one case, to be opened with ``gaptop open``. Raises Stop (exit 4)."""
+    from gaptop.lab.fast.file import write
+    from gaptop.lab.fast.truth import beside
+    from gaptop.lab.score.run import simulated
+    from gaptop.recording.writer import WriteError
+
+    path = folder / f"case-{ran.case.seed}.gaptop"
+    for file in (path, beside(path)):
+        if file.exists():
+            says = f"{file} exists and is not overwritten; remove it, or give another folder with --keep."
+            raise Stop(says, Exit.UNWRITABLE)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(simulated(ran.case), path)
+    except WriteError as error:
+        raise Stop(str(error), Exit.UNWRITABLE) from None
+    except OSError as error:
+        raise Stop(
+            f"cannot write into {folder}: {error.strerror}; give another folder with --keep.", Exit.UNWRITABLE
+        ) from None
+    tell(f"wrote {path}, and the truth beside it; open it with: gaptop open {path}")

@@ -1,0 +1,1 @@
+"""The fast driver: what gaptop's own probe would write beside the simulated server, without waiting for it."""

@@ -1,0 +1,27 @@
+"""A fast run into a recording, with the truth beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gaptop.lab.fast.driver import Fast
+from gaptop.lab.fast.truth import beside
+from gaptop.recording.lines import Tick, encode
+from gaptop.recording.writer import StreamWriter
+
+
+def write(run: Fast, path: Path) -> Path:
+    """Into new files; the truth's path. Raises WriteError for a recording, and OSError for a truth, that cannot be
+    written, also where one exists."""
+    now = 0.0
+    # Its pieces end by the stream's own time, so that the same run gives the same bytes.
+    writer = StreamWriter(path, compress=True, clock=lambda: now)
+    for line in run.lines():
+        if isinstance(line, Tick):
+            now = line.t
+        writer.write(encode(line))  # nothing in it is anybody's secret, so nothing has to be redacted
+    writer.close()
+    truth = beside(path)
+    with truth.open("x", encoding="utf-8") as file:
+        file.writelines(f"{text}\n" for text in run.told())
+    return truth

@@ -1,0 +1,48 @@
+"""Many cases at once, each in one of a few processes; the score does not depend on how many there are."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Final
+
+from gaptop.lab.score.cases import case, without
+from gaptop.lab.score.run import run
+from gaptop.lab.score.tally import CaseScore
+
+FULL: Final = ""
+"""The name of a case with all its sources."""
+
+Done = dict[str, CaseScore]
+"""One seed: the score with full evidence, and with each source taken away."""
+
+
+def work(task: tuple[int, Sequence[str]]) -> Done:
+    """One seed, with full evidence and without each of the named sources."""
+    seed, names = task
+    whole = case(seed)
+    found = {FULL: run(whole).score}
+    for name in names:
+        found[name] = run(whole, without(whole.view, name)).score
+    return found
+
+
+def score_all(
+    seeds: Sequence[int], names: Sequence[str], some: int, jobs: int, said: Callable[[int], None] = lambda done: None
+) -> list[Done]:
+    """Scores in the order of the seeds; the first ``some`` of them also without each of the named sources. ``said`` is
+    told how many are done."""
+    tasks = [(seed, tuple(names) if index < some else ()) for index, seed in enumerate(seeds)]
+    results: list[Done] = []
+    if jobs <= 1:
+        for task in tasks:
+            results.append(work(task))
+            said(len(results))
+        return results
+    # Spawned: a forked child would inherit whatever threads and locks the caller has.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in pool.map(work, tasks):
+            results.append(done)
+            said(len(results))
+    return results

@@ -1,0 +1,143 @@
+"""Trends over many valleys: with what the gaps grow. Pure.
+
+Valleys of one device (or standstills of one server) are one group; devices that fell together are told once. Nothing is
+said from fewer than eight valleys. All comparisons of a stream share one error: each interval holds with 1 - 0.05 / m,
+so that all m hold together with 95 % (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gaptop.valleys.correlation import FEWEST, independent, interval, spearman
+from gaptop.valleys.cost import NO_LOSS
+from gaptop.valleys.recurrence import Correlation, Sample, Trend
+
+ERROR: Final = 0.05
+
+AGAINST: Final[dict[str, Callable[[Sample], float | None]]] = {
+    "prompt_tokens": lambda item: item.prompt_tokens,
+    "output_tokens": lambda item: item.output_tokens,
+    "running": lambda item: item.running,
+    "kv_used": lambda item: item.kv_used,
+}
+NAMES: Final = {
+    "prompt_tokens": "prompt length",
+    "output_tokens": "output length",
+    "running": "concurrency",
+    "kv_used": "KV use",
+}
+MEANS: Final = {
+    "prompt_tokens": ("output_tokens", "prefill scheduling"),
+    "output_tokens": ("prompt_tokens", "work for each generated token or finished request"),
+    "running": ("kv_used", "work that grows with the batch"),
+    "kv_used": ("running", "the KV cache"),
+}
+"""What growth with the one and not with the other points to."""
+
+
+Group = tuple[str, str, tuple[str, ...]]
+"""Kind, server, and the devices whose valleys are the same ones."""
+
+
+def grouped(samples: Sequence[Sample]) -> dict[Group, list[Sample]]:
+    """Samples by device and server, in the order of time."""
+    alone: dict[tuple[str, str, str], list[Sample]] = {}
+    for item in sorted(samples, key=lambda item: (item.start_s, item.id)):
+        for device in item.devices or ("",):
+            alone.setdefault((item.kind, item.server, device), []).append(item)
+    same: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (kind, server, device), items in alone.items():
+        same.setdefault((kind, server, tuple(item.id for item in items)), []).append(device)
+    found: dict[Group, list[Sample]] = {}
+    for (kind, server, _), devices in same.items():
+        items = alone[kind, server, devices[0]]
+        found[kind, server, tuple(sorted(device for device in devices if device))] = items
+    return dict(sorted(found.items()))
+
+
+def trends(samples: Sequence[Sample]) -> tuple[Trend, ...]:
+    """Of every group with enough valleys; those without demand, or of the measurement alone, are left out."""
+    groups = grouped([item for item in samples if item.cause not in NO_LOSS])
+    pairs = {
+        group: [
+            (measure, against, _pairs(items, group[2], measure, against))
+            for measure in (("length", "idle") if group[2] else ("length",))
+            for against in AGAINST
+        ]
+        for group, items in groups.items()
+        if len(items) >= FEWEST
+    }
+    rhos = {
+        (group, measure, against): spearman(*both) if len(both[0]) >= FEWEST else None
+        for group, found in pairs.items()
+        for measure, against, both in found
+    }
+    confidence = 1.0 - ERROR / max(1, sum(rho is not None for rho in rhos.values()))
+    made = []
+    for group, found in pairs.items():
+        kept = tuple(
+            _correlation(measure, against, both, rhos[group, measure, against], confidence)
+            for measure, against, both in found
+        )
+        made.append(Trend(*group, len(groups[group]), confidence, kept, _sentence(kept)))
+    return tuple(made)
+
+
+Pairs = tuple[list[float], list[float]]
+
+
+def _pairs(items: Sequence[Sample], devices: tuple[str, ...], measure: str, against: str) -> Pairs:
+    """Those valleys in which both are known."""
+    known = [(_measured(item, devices, measure), AGAINST[against](item)) for item in items]
+    both = [(first, second) for first, second in known if second is not None]
+    return [first for first, _ in both], [second for _, second in both]
+
+
+def _measured(item: Sample, devices: tuple[str, ...], measure: str) -> float:
+    """Length, or the mean idle seconds of these devices."""
+    if measure == "length":
+        return item.length_s
+    mine = [idle for device, idle in zip(item.devices, item.idle_s, strict=True) if device in devices]
+    return sum(mine) / len(mine)
+
+
+def _correlation(measure: str, against: str, both: Pairs, rho: float | None, confidence: float) -> Correlation:
+    count = len(both[0])
+    if rho is None:
+        return Correlation(measure, against, count)
+    alone = independent(*both)
+    return Correlation(measure, against, count, alone, rho, *interval(rho, alone, confidence))
+
+
+def _sentence(kept: Sequence[Correlation]) -> str:
+    """With what the gaps grow or shrink, and with what not; of their lengths, else of their idle seconds."""
+    for measure, subject in (("length", "gap"), ("idle", "idle time of a gap")):
+        mine = [item for item in kept if item.measure == measure]
+        clear = sorted((item for item in mine if item.is_clear), key=lambda item: -abs(item.rho or 0.0))
+        if clear:
+            return _said(subject, clear, [item for item in mine if item.lacks(clear[0].rho or 0.0)])
+    return ""
+
+
+def _said(subject: str, clear: Sequence[Correlation], lacking: Sequence[Correlation]) -> str:
+    parts, verb = [], ""
+    for item in clear:
+        moves = "grows" if (item.rho or 0.0) > 0.0 else "shrinks"
+        parts.append(f"{moves + ' ' if moves != verb else ''}with {_numbers(item)}")
+        verb = moves
+    text = f"{subject} {' and '.join(parts)}"
+    if lacking:
+        text += f", not with {' or '.join(NAMES[item.against] for item in lacking)}"
+    first = clear[0]
+    other, means = MEANS[first.against]
+    if len(clear) > 1:
+        return text + "; what moves together is not told apart"
+    if (first.rho or 0.0) > 0.0 and any(item.against == other for item in lacking):
+        text += f": {means}"
+    return text
+
+
+def _numbers(item: Correlation) -> str:
+    return f"{NAMES[item.against]} (rho {item.rho:.2f}, {item.low:.2f} to {item.high:.2f}, n {item.n})"
