@@ -21,6 +21,10 @@ def _state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _not_under_nohup() -> None:
-    """An ignored SIGHUP is inherited, and gaptop leaves it ignored; tests send it."""
+def _signals_are_heard() -> None:
+    """nohup, and a shell that starts us in the background, leave signals ignored; that is inherited, and tests send
+    them."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -69,8 +69,8 @@ def demo(
 
     if dialect == "llamacpp" and needs_processes(SCENARIOS[scenario]):
         raise click.UsageError(
-            f"{scenario} is about the several processes that vLLM has, and llama-server is one, so there is nothing true "
-            "to watch; leave --dialect out."
+            f"{scenario} is about the several processes that vLLM has, and llama-server is one, so there is nothing "
+            "true to watch; leave --dialect out."
         )
     start_log()
     try:

@@ -1,7 +1,8 @@
-"""Durations and sizes as people type them."""
+"""Durations, sizes and numbers as people type them."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -27,6 +28,16 @@ class Duration(click.ParamType[float]):
         if not 0 < seconds <= 30 * 86400:
             self.fail(f"{value!r} is out of range; give more than 0 and at most 30 days.", param, ctx)
         return seconds
+
+
+class Number(click.FloatRange):
+    """A number of a range; "nan" lies in none, though no comparison says so."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return float(number)
 
 
 class Size(click.ParamType[int]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gaptop.cli.durations import Duration
+from gaptop.cli.durations import Duration, Number
 from gaptop.cli.exits import Exit, Stop
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class _Arrivals(click.ParamType[str]):
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0.01, 1000),
+    type=Number(0.01, 1000),
     default=2.0,
     show_default=True,
     help="Requests a second, if not closed.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gaptop.cli.durations import Duration
+from gaptop.cli.durations import Duration, Number
 from gaptop.cli.exits import Exit, Stop, tell
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class _Refresh(click.ParamType["Refresh"]):
     show_default=True,
     help="Whose metrics.",
 )
-@click.option(
-    "--scrape", type=click.FloatRange(0.125, 10), default=0.5, show_default=True, help="Seconds between scrapes."
-)
+@click.option("--scrape", type=Number(0.125, 10), default=0.5, show_default=True, help="Seconds between scrapes.")
 @click.option(
     "--refresh",
     type=_Refresh(),
@@ -52,9 +50,7 @@ class _Refresh(click.ParamType["Refresh"]):
     show_default=True,
     help="When metrics move: step, every N steps (N), or every so often (TIME).",
 )
-@click.option(
-    "--window", type=click.FloatRange(0.05, 2), default=0.2, show_default=True, help="NVML's window, in seconds."
-)
+@click.option("--window", type=Number(0.05, 2), default=0.2, show_default=True, help="NVML's window, in seconds.")
 @click.option(
     "--rounding",
     type=click.Choice(["nearest", "down"]),
@@ -65,9 +61,7 @@ class _Refresh(click.ParamType["Refresh"]):
 @click.option("--gpm", is_flag=True, help="The GPU has activity counters (Hopper and newer).")
 @click.option("--no-power", is_flag=True, help="The GPU tells no power.")
 @click.option("--no-nvml", is_flag=True, help="No GPU driver.")
-@click.option(
-    "--stacks", type=click.FloatRange(1, 200), default=50.0, show_default=True, help="Stack samples a second."
-)
+@click.option("--stacks", type=Number(1, 200), default=50.0, show_default=True, help="Stack samples a second.")
 @click.option("--no-stacks", is_flag=True, help="py-spy may not attach.")
 @click.option("--no-states", is_flag=True, help="No run states of threads.")
 @click.option("--no-host", is_flag=True, help="Nothing of processes, cgroup and host.")
@@ -104,6 +98,8 @@ def run(
         raise click.UsageError(f"no scenario is called {scenario!r}; gaptop lab run --list shows those there are.")
     if output is None:
         raise click.UsageError("name a new file with -o FILE.")
+    if str(output) == "-":
+        raise click.UsageError("the recording and its truth are two files, so they need a name: -o FILE.")
     from gaptop.cli.new_file import exists
     from gaptop.lab.fast.driver import Fast
     from gaptop.lab.fast.file import write

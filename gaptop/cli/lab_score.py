@@ -57,6 +57,8 @@ def score(
     keep: Path | None,
 ) -> None:
     """Simulate random servers with random faults, run the whole analysis on each, and compare with the truth."""
+    if explain is not None and as_json:
+        raise click.UsageError("--explain tells one case in words; --json is for the whole score.")
     if explain is not None:
         _explain(explain, without, keep)
         ctx.exit(Exit.FINE)
@@ -71,11 +73,12 @@ def score(
     began = time.monotonic()
     done = score_all(range(first, first + cases), tuple(MISSING), some, jobs or os.cpu_count() or 1, _progress(cases))
     whole = tally(item[FULL] for item in done)
+    either = tally((item[FULL] for item in done), either=True)
     taken = {name: tally(item[name] for item in done[:some]) for name in (FULL, *MISSING)} if some else {}
     if as_json:
-        click.echo(json.dumps(json_of(whole, taken), indent=2, allow_nan=False))
+        click.echo(json.dumps(json_of(whole, either, taken), indent=2, allow_nan=False))
         ctx.exit(Exit.FINE)
-    click.echo(render(whole, taken, _head(cases, first, time.monotonic() - began)), nl=False)
+    click.echo(render(whole, either, taken, _head(cases, first, time.monotonic() - began)), nl=False)
     ctx.exit(Exit.FINE)
 
 
@@ -103,31 +106,44 @@ def _explain(seed: int, without: str | None, folder: Path | None) -> None:
     whole = case(seed)
     if without is not None and without not in MISSING:
         raise click.UsageError(f"no source is called {without!r}; choose from {', '.join(MISSING)}.")
+    kept = None if folder is None else _place(folder, seed)
     ran = run(whole, None if without is None else taken(whole.view, without))
     click.echo(explain(ran, argue=True), nl=False)
-    if folder is not None:
-        _keep(ran, folder)
+    if kept is not None:
+        _keep(ran, kept)
 
 
-def _keep(ran: Ran, folder: Path) -> None:
-    """The stream and the truth of one case, to be opened with ``gaptop open``. Raises Stop (exit 4)."""
-    from gaptop.lab.fast.file import write
+def _place(folder: Path, seed: int) -> Path:
+    """Where the case goes, looked at before the long work. Raises Stop (exit 4)."""
     from gaptop.lab.fast.truth import beside
-    from gaptop.lab.score.run import simulated
-    from gaptop.recording.writer import WriteError
 
-    path = folder / f"case-{ran.case.seed}.gaptop"
+    path = folder / f"case-{seed}.gaptop"
     for file in (path, beside(path)):
         if file.exists():
             says = f"{file} exists and is not overwritten; remove it, or give another folder with --keep."
             raise Stop(says, Exit.UNWRITABLE)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_place(folder, error) from None
+    return path
+
+
+def _no_place(folder: Path, error: OSError) -> Stop:
+    says = f"cannot write into {folder}: {error.strerror}; give another folder with --keep."
+    return Stop(says, Exit.UNWRITABLE)
+
+
+def _keep(ran: Ran, path: Path) -> None:
+    """The stream and the truth of one case, to be opened with ``gaptop open``. Raises Stop (exit 4)."""
+    from gaptop.lab.fast.file import write
+    from gaptop.lab.score.run import simulated
+    from gaptop.recording.writer import WriteError
+
+    try:
         write(simulated(ran.case), path)
     except WriteError as error:
         raise Stop(str(error), Exit.UNWRITABLE) from None
     except OSError as error:
-        raise Stop(
-            f"cannot write into {folder}: {error.strerror}; give another folder with --keep.", Exit.UNWRITABLE
-        ) from None
+        raise _no_place(path.parent, error) from None
     tell(f"wrote {path}, and the truth beside it; open it with: gaptop open {path}")

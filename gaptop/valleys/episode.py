@@ -172,12 +172,23 @@ class Episode:
             parts = segments(timeline, self.scope, stretch, before, finding, evidence.still, stacks=seen)
         seconds: dict[Cause, float] = {}
         for part in parts:
-            seconds[part.cause] = seconds.get(part.cause, 0.0) + part.end_s - part.start_s
+            cost = self._cost(timeline, replace(stretch, start=part.start_s, end=part.end_s), before)
+            seconds[part.cause] = seconds.get(part.cause, 0.0) + cost
         main = max(seconds, key=lambda cause: (seconds[cause], cause == best)) if seconds else best
         if main != best:
             mine = [replace(stretch, start=part.start_s, end=part.end_s) for part in parts if part.cause == main]
             evidence = self._plain(timeline, mine, before, evidence, main)
         return verdict(evidence, parts, confirmed=confirmed)
+
+    def _cost(self, timeline: Timeline, part: Stretch, before: Reference) -> float:
+        """Seconds of the usual work that did not come in a part: the main cause is what cost most, and a standstill
+        costs more than the same time at half speed."""
+        length = part.end - part.start
+        if part.level:
+            busy = reading.mean(timeline, "device.busy", part.devices, part.start, part.end, "mean")
+            return length if busy is None else max(0.0, length * (1.0 - busy / part.level))
+        progress = gather(timeline, self.scope, part, before).progress_ratio
+        return length if progress is None else max(0.0, length * (1.0 - progress))
 
     def _plain(
         self, timeline: Timeline, parts: list[Stretch], before: Reference, whole: Evidence, main: Cause

@@ -24,6 +24,7 @@ from gaptop.valleys.gather_device import (
 from gaptop.valleys.gather_host import stopped_roles, thread_views
 from gaptop.valleys.gather_prompt import prompt_flow, prompt_late, prompt_settled
 from gaptop.valleys.gather_server import Told
+from gaptop.valleys.gather_steps import progress_between
 from gaptop.valleys.model import ValleyKind
 from gaptop.valleys.reference import Reference
 from gaptop.valleys.scope import Scope
@@ -133,7 +134,7 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         prefilling=prefilling,
         step_rate=server.rate("step.count"),
         step_before=server.usual("step.count"),
-        inner_progress=server.inner_progress(),
+        inner_progress=_inner_progress(server),
         scrape_latency=reading.highest(timeline, "latency.scrape", metrics, start, end),
         scrape_before=before.mean("latency.scrape", metrics),
         threads=threads,
@@ -153,6 +154,16 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         slow_calls=slow_calls(timeline, start, end),
         own_share=own_share(timeline, stretch.devices, start, end, before),
     )
+
+
+def _inner_progress(server: Told) -> float | None:
+    """By the period that the source states, and where the stretch is too short for that by its readings as they came:
+    a source may read more often than it promises."""
+    known = server.inner_progress()
+    if known is not None:
+        return known
+    counted = (("step.count", server.metrics), ("tokens.decode", server.live))
+    return progress_between(server.timeline, counted, server.start, server.end, server.before)
 
 
 def _period(views: Mapping[str, SourceView], sources: Sequence[str]) -> float:

@@ -26,6 +26,9 @@ BUSY: Final = 0.5
 ON_CPU: Final = 0.8
 """A thread that is on a core this much of the time computes, also in code that no rule knows."""
 
+MOSTLY_IDLE: Final = 0.4
+"""With its edges a valley's mean may be just over half of the busy level."""
+
 EMPTY: Final = 0.8
 """An engine that awaits requests for this much of the time holds none, whatever a gauge says."""
 
@@ -170,12 +173,21 @@ def holds_none(evidence: Evidence) -> float | None:
     requests for ever; but one whose last step ran nothing and left some waiting does not wait for lack of requests.
     """
     awaits = critical(evidence).awaits
-    if awaits is None or awaits < EMPTY:
+    if awaits is None or awaits < EMPTY * _idle_share(evidence):
         return None
     running, waiting = evidence.running, evidence.waiting
     if waiting is not None and waiting.last >= 1.0 and (running is None or running.last < 1.0):
         return None
     return awaits
+
+
+def _idle_share(evidence: Evidence) -> float:
+    """The share of a utilisation valley that its device idled: steps at its edges are no part of what is to be
+    explained. 1 where that is not known, or little of it idled."""
+    if evidence.kind != "utilisation" or evidence.busy is None or not evidence.busy_level:
+        return 1.0
+    idle = 1.0 - evidence.busy / evidence.busy_level
+    return idle if idle >= MOSTLY_IDLE else 1.0
 
 
 def front_end(evidence: Evidence) -> FrontView:

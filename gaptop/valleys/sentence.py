@@ -8,24 +8,51 @@ from gaptop.recording.lines import Source
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import reading
 from gaptop.valleys.detect import ACTIVE
-from gaptop.valleys.model import CAUSE_NAMES, Assessment, LedgerRow, Valley
+from gaptop.valleys.model import CAUSE_NAMES, Assessment, Cause, LedgerRow, Valley
 from gaptop.valleys.scope import tells_busy
 
 THREADS_REMEDY: Final = "run `sudo gaptop record -o - | gaptop open -`"
 STRAY: Final = 0.5
 """Seconds busy that a device may show by itself although it never worked."""
 
+NO_LOSS: Final[frozenset[Cause]] = frozenset({"no_demand", "artefact"})
+"""Nobody asked, or nothing was idle: these cost nothing."""
+
 NO_ANSWER: Final = frozenset({"late", "failing", "absent", "refused"})
 
 
 def sentence(timeline: Timeline, state: Assessment) -> str:
-    """What to know now: a server that no longer answers, an open valley, else the last one, else that none was yet."""
+    """What to know now: a server that no longer answers, an open valley, else the last one, else that none was yet.
+    Of what has ended: what cost most."""
     if not state.ended and (silent := _silent(timeline)):
         return silent
+    if state.ended and len(state.valleys) > 1:
+        return _of_all(state, _threads_remedy(timeline))
     if state.valleys:
         going = [valley for valley in state.valleys if valley.end_s is None]
         return _of(going[-1] if going else state.valleys[-1], state, _threads_remedy(timeline))
     return _none_yet(timeline, state)
+
+
+def _of_all(state: Assessment, remedy: str) -> str:
+    """The cause that cost most tokens (where nobody knows tokens: most idle time), and its costliest valley."""
+    costs: dict[Cause, tuple[float, float]] = {}
+    for valley in state.valleys:
+        if valley.verdict.cause not in NO_LOSS:
+            tokens, idle = costs.get(valley.verdict.cause, (0.0, 0.0))
+            costs[valley.verdict.cause] = tokens + (valley.tokens_lost or 0.0), idle + (valley.idle_s or 0.0)
+    count = f"{len(state.valleys)} valleys"
+    if not costs:
+        longest = max(state.valleys, key=lambda valley: _reached(valley, state) - valley.start_s)
+        return f"{count}, and nothing was lost in any; the longest, {_argument(longest, state, remedy, 'it')}"
+    worst = max(costs, key=lambda cause: costs[cause])
+    mine = [valley for valley in state.valleys if valley.verdict.cause == worst]
+    heaviest = max(mine, key=lambda valley: (valley.tokens_lost or 0.0, valley.idle_s or 0.0))
+    tokens, idle = costs[worst]
+    lost = f"about {tokens:.0f} tokens" if tokens >= 1.0 else f"{idle:.1f} s of device time"
+    whom = "causes unknown" if worst == "unknown" else CAUSE_NAMES[worst]
+    most = f"most was lost to {whom}, {lost} in {len(mine)} of {count}"
+    return f"{most}; its costliest, {_argument(heaviest, state, remedy, 'it')}"
 
 
 def _silent(timeline: Timeline) -> str:
@@ -47,17 +74,32 @@ def _threads_remedy(timeline: Timeline) -> str:
 
 
 def _of(valley: Valley, state: Assessment, remedy: str) -> str:
-    said = valley.verdict
-    length = (state.now if valley.end_s is None else valley.end_s) - valley.start_s
     going = "valley at the end, for" if state.ended else "valley now, for"
     when = going if valley.end_s is None else "last valley,"
-    if said.cause == "unknown" or said.confidence == "low":
+    subject = "the valley that is open" if valley.end_s is None else "the last valley"
+    if _unproved(valley):
+        return _argument(valley, state, remedy, subject)
+    return f"{when} {_argument(valley, state, remedy, subject)}"
+
+
+def _reached(valley: Valley, state: Assessment) -> float:
+    return state.now if valley.end_s is None else valley.end_s
+
+
+def _unproved(valley: Valley) -> bool:
+    return valley.verdict.cause == "unknown" or valley.verdict.confidence == "low"
+
+
+def _argument(valley: Valley, state: Assessment, remedy: str, subject: str) -> str:
+    """Its length, its cause and the first number for it; ``subject`` is what a sentence without a cause is about."""
+    said = valley.verdict
+    length = _reached(valley, state) - valley.start_s
+    if _unproved(valley):
         # The threads would help wherever nothing fits; a named cause says itself what it lacks.
         lacks = said.unseen if said.cause == "unknown" else (said.doubt,)
         blind = any("threads not seen" in text or "stacks not seen" in text for text in lacks)
         reason = ("threads not seen" + remedy) if blind and remedy else said.doubt or "nothing fits"
         guess = "" if said.cause == "unknown" else f" ({CAUSE_NAMES[said.cause]} is only a guess)"
-        subject = "the valley that is open" if valley.end_s is None else "the last valley"
         return f"no cause proved for {subject}, {length:.1f} s{guess}: {reason}"
     name = CAUSE_NAMES[said.cause] + (f", {said.detail}" if said.detail else "")
     number = f": {said.evidence[0].says}" if said.evidence else ""
@@ -67,7 +109,7 @@ def _of(valley: Valley, state: Assessment, remedy: str) -> str:
         lost = "; not a fault"
     elif valley.tokens_lost is not None:
         lost = f"; about {valley.tokens_lost:.0f} tokens lost" if valley.tokens_lost >= 1 else "; no tokens lost"
-    return f"{when} {length:.1f} s: {name} ({said.confidence}{provisional}){number}{lost}"
+    return f"{length:.1f} s: {name} ({said.confidence}{provisional}){number}{lost}"
 
 
 def _none_yet(timeline: Timeline, state: Assessment) -> str:

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,8 @@ class Beside:
     """The stream's start on CLOCK_MONOTONIC."""
     api: int
     engine: int
+    waited: float
+    """The share of the time with burners in which the engine's main thread waited for its core, by the kernel."""
 
     def span(self, name: str) -> tuple[float, float]:
         """A phase without its edges."""
@@ -129,11 +132,14 @@ def beside(folder: Path) -> Iterator[Beside]:
         stack.enter_context(ForwardDevice(notes, feed))
         command = ("tests.real.record_forward", str(feed))
         with recording(path, server.url, "--no-gpu", "--threads=fast", command=command):
-            seen = asyncio.run(drive(server.url, "vllm", lambda client: _script(client, engine, garbage), limit=400))
-        yield _read(path, seen, server.pid, engine)
+            waited: list[float] = []
+            seen = asyncio.run(
+                drive(server.url, "vllm", lambda client: _script(client, engine, garbage, waited), limit=400)
+            )
+        yield _read(path, seen, server.pid, engine, waited[0])
 
 
-async def _script(client: Client, engine: int, garbage: Path) -> None:
+async def _script(client: Client, engine: int, garbage: Path, waited: list[float]) -> None:
     await client.phase("steady", lambda: client.closed_loop(CLIENTS, 8, 40, 100))
     await client.phase("silence 1", lambda: quiet(4))
     await client.phase("tokenize", lambda: _long_texts(client, 6))
@@ -144,7 +150,7 @@ async def _script(client: Client, engine: int, garbage: Path) -> None:
     await client.phase("silence 3", lambda: quiet(4))
     await client.phase("penalties", lambda: client.closed_loop(CLIENTS, 7, 40, 100, _penalties))
     await client.phase("silence 4", lambda: quiet(4))
-    await _meanwhile(client, "burners", 6, _burners(engine))
+    await _meanwhile(client, "burners", 6, _burners(engine, waited))
     await client.phase("silence 5", lambda: quiet(4))
     await _meanwhile(client, "garbage", 4, _garbage(garbage, ""))
     await client.phase("silence 6", lambda: quiet(4))
@@ -197,7 +203,7 @@ async def _meanwhile(client: Client, name: str, seconds: float, harm: contextlib
 
 
 @contextlib.contextmanager
-def _burners(pid: int) -> Iterator[None]:
+def _burners(pid: int, waited: list[float]) -> Iterator[None]:
     """A process and some burners on one core. Each burner has a session of its own: the kernel shares a core between
     sessions first."""
     before = {int(task): os.sched_getaffinity(int(task)) for task in os.listdir(f"/proc/{pid}/task")}
@@ -210,7 +216,9 @@ def _burners(pid: int) -> Iterator[None]:
         for task in before:
             with contextlib.suppress(ProcessLookupError):
                 os.sched_setaffinity(task, core)
+        begun, before_ns = time.monotonic_ns(), _waited_ns(pid)
         yield
+        waited.append((_waited_ns(pid) - before_ns) / (time.monotonic_ns() - begun))
     finally:
         for burner in started:
             burner.kill()
@@ -218,6 +226,11 @@ def _burners(pid: int) -> Iterator[None]:
         for task, cores in before.items():
             with contextlib.suppress(ProcessLookupError):
                 os.sched_setaffinity(task, cores)
+
+
+def _waited_ns(pid: int) -> int:
+    """How long a process's main thread has waited for a core."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1])
 
 
 @contextlib.contextmanager
@@ -242,7 +255,7 @@ def _plugin(folder: Path) -> Path:
     return home
 
 
-def _read(path: Path, seen: Drive, api: int, engine: int) -> Beside:
+def _read(path: Path, seen: Drive, api: int, engine: int, waited: float) -> Beside:
     with contextlib.suppress(KeyError):
         # Kept for a look at what a run really showed.
         Path(os.environ["GAPTOP_KEEP_RECORDINGS"], path.name).write_bytes(path.read_bytes())
@@ -252,4 +265,4 @@ def _read(path: Path, seen: Drive, api: int, engine: int) -> Beside:
         if isinstance(line, Header):
             began = line.start_monotonic_ns / 1e9
         timeline.apply(line)
-    return Beside(path, report(path), seen, timeline, began, api, engine)
+    return Beside(path, report(path), seen, timeline, began, api, engine, waited)

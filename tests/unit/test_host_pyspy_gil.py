@@ -148,6 +148,50 @@ def test_a_recorder_that_hangs_is_killed(alive: set[int], monkeypatch: pytest.Mo
     assert FakeRecorder.made[0].killed
 
 
+def test_py_spy_that_cannot_be_started_is_tried_again_later_and_loses_no_window(
+    alive: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, tries = [100.0], 0
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def refuse(*arguments: object) -> FakeRecorder:
+        nonlocal tries
+        tries += 1
+        raise OSError(11, "Resource temporarily unavailable")
+
+    collector = GilShares(Tree(ENGINE))
+    collector.open()
+    monkeypatch.setattr(pyspy_gil, "Recorder", refuse)
+    assert [type(message) for message in collector.sample()] == [SourceInfo], "the source is told of all the same"
+    for _ in range(2):
+        clock[0] += 0.4
+        with pytest.raises(CollectorError, match="could not be started .*unavailable.*goes on trying"):
+            collector.sample()
+    assert tries == 1
+    clock[0] += 0.3
+    with pytest.raises(CollectorError):
+        collector.sample()
+    assert tries == 2, "after a second"
+    clock[0] += 1.9
+    with pytest.raises(CollectorError):
+        collector.sample()
+    assert tries == 2, "and then more rarely"
+    clock[0] += 0.2
+    monkeypatch.setattr(pyspy_gil, "Recorder", FakeRecorder)
+    assert collector.sample() == []
+    monkeypatch.setattr(pyspy_gil, "Recorder", refuse)
+    assert "host.gil{tid=4242}" in values(window(collector, BODY)), "the last window is whole"
+
+
+def test_its_cost_is_said_to_come_on_top() -> None:
+    @click.command()
+    @target_options
+    def command(*, target: Target) -> None: ...
+
+    (option,) = [item for item in command.params if item.name == "gil"]
+    assert "about 1.5 % of a core on top of --threads" in str(cast(click.Option, option).help)
+
+
 def test_another_process_is_another_source(alive: set[int]) -> None:
     tree = Tree(ENGINE)
     collector = GilShares(tree)

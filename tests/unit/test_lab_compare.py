@@ -150,6 +150,7 @@ def test_the_factor_between_static_and_continuous_is_stated() -> None:
         (["--arrivals", "closed:0"], 2, "none of steady"),
         (["--policies", "best"], 2, "is no policy"),
         (["--policies", ","], 2, "name at least one"),
+        (["--rate", "nan", "--arrivals", "poisson"], 2, "is no number"),
         (["--prompt", "9-3"], 2, "is no range of tokens"),
         (["--prompt", "8192", "--output", "10", "--seconds", "3"], 2, "can never run here"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,12 +60,33 @@ def test_it_writes_over_nothing(tmp_path: Path, suffix: str) -> None:
         (["nope", "-o", "x"], "no scenario is called 'nope'"),
         (["steady"], "name a new file with -o FILE"),
         (["steady", "-o", "x", "--refresh", "soon"], "'soon' is not a duration"),
+        (["steady", "-o", "-"], "are two files"),
+        *(
+            (["steady", "-o", "x", option, "nan"], "'nan' is no number")
+            for option in ("--scrape", "--window", "--stacks")
+        ),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(words: list[str], says: str) -> None:
     done = CliRunner().invoke(run, words)
     assert done.exit_code == Exit.USAGE
     assert says in done.output
+
+
+def test_what_was_broken_off_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(self: object) -> Iterator[str]:
+        yield "a part"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gaptop.lab.fast.driver.Fast.told", told)
+    done = CliRunner().invoke(run, ["steady", "-o", str(tmp_path / "a"), "--seconds", "1s"])
+    assert done.exit_code != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_recording_and_truth_are_their_owners_alone(tmp_path: Path) -> None:
+    assert CliRunner().invoke(run, ["steady", "-o", str(tmp_path / "a"), "--seconds", "1s"]).exit_code == 0
+    assert {item.stat().st_mode & 0o777 for item in tmp_path.iterdir()} == {0o600}
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:

@@ -120,3 +120,7 @@ def test_what_belongs_to_one_case_is_refused_for_many() -> None:
     assert "--explain" in result.output
     unknown = CliRunner().invoke(score, ["--explain", "1", "--without", "moon"])
     assert unknown.exit_code == 2
+
+
+def test_words_and_json_are_not_asked_for_together() -> None:
+    assert CliRunner().invoke(score, ["--explain", "1", "--json"]).exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,12 @@ from gaptop.recording.lines import Frames, Header, Source, Spans, Tick, Watermar
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import ThreadId
 from gaptop.valleys.causes.admission_stall import admission_stall
+from gaptop.valleys.causes.host_starvation import host_starvation
+from gaptop.valleys.causes.no_demand import no_demand
 from gaptop.valleys.causes.prefill_interference import prefill_interference
 from gaptop.valleys.causes.rule import LIKELY, POSSIBLE, STRONG, WEAK
 from gaptop.valleys.causes.stalled_busy import stalled_busy
-from gaptop.valleys.evidence import Evidence, Gauge
+from gaptop.valleys.evidence import Evidence, Gauge, ThreadView
 from gaptop.valleys.gather_host import thread_views
 from gaptop.valleys.reference import Reference
 from gaptop.valleys.scope import scopes
@@ -88,3 +91,114 @@ def test_a_stretch_shorter_than_its_edges_are_unsure_has_no_stacks(length: float
     (scope,) = scopes(timeline)
     views = thread_views(timeline, scope, 10.0, 10.0 + length, Reference(timeline, ((5.0, 10.0),)))
     assert [view.activities for view in views] == ([{"device_sync": 1.0}] if seen else [])
+
+
+SHORT = replace(FROZEN, end=11.6, power_ratio=None)
+"""Frozen for 1.6 s: a long prefill would have booked its prompt by now, and no power was read."""
+
+
+@pytest.mark.parametrize(
+    ("late", "settled", "flow", "end", "named"),
+    [
+        (True, True, 0.0, 11.6, True),
+        (True, False, 0.0, 11.6, False),
+        (False, False, 0.0, 11.6, True),
+        (True, True, 5000.0, 11.6, False),
+        (True, True, 0.0, 10.8, False),
+    ],
+)
+def test_a_standstill_under_two_seconds_is_no_prefill_where_none_was_booked(
+    late: bool, settled: bool, flow: float, end: float, named: bool
+) -> None:
+    found = stalled_busy(replace(SHORT, prompt_late=late, prompt_settled=settled, prompt_flow=flow, end=end))
+    assert (found.score > POSSIBLE) is named
+    assert found.score < LIKELY
+    warm = replace(SHORT, prompt_late=late, prompt_settled=settled, prompt_flow=flow, end=end, power_ratio=0.97)
+    assert stalled_busy(warm).score < POSSIBLE
+
+
+def test_energy_over_the_very_time_tells_before_power_that_lags() -> None:
+    lagging = replace(SHORT, power_ratio=0.65, energy_ratio=0.45)
+    assert stalled_busy(lagging).score == STRONG
+    assert "energy drawn at 45%" in stalled_busy(lagging).facts[-1].says
+    assert stalled_busy(replace(lagging, energy_ratio=None)).score < LIKELY
+    assert prefill_interference(replace(PROMPTS, power_ratio=0.65)).score == STRONG
+    assert prefill_interference(replace(PROMPTS, power_ratio=0.65, energy_ratio=0.45)).score == 0.0
+
+
+FIRST = replace(
+    CROWDED, end=10.5, running=gauge(0.0), waiting=gauge(18.0), kv=gauge(0.0), decode_rate=0.0, prompt_late=True,
+    prompt_flow=9000.0, prompt_settled=True,
+)  # fmt: skip
+"""A batch has drained, and the next one is in its first step: gauges move when that ends."""
+
+
+def test_a_first_prefill_of_a_batch_is_not_a_queue_that_nobody_admits() -> None:
+    assert admission_stall(FIRST).score <= WEAK
+    prefill = prefill_interference(FIRST)
+    assert prefill.score >= LIKELY
+    assert prefill.detail == "prefill alone: no decode waited for it"
+
+
+@pytest.mark.parametrize("change", [{"busy": 0.1}, {"prompt_flow": 0.0}, {"prompt_late": False}])
+def test_a_queue_that_nobody_admits_is_one_without_a_prefill(change: dict[str, Any]) -> None:
+    assert admission_stall(replace(FIRST, **change)).score > WEAK
+
+
+STOPPED = Evidence(
+    "progress", "vllm", 10.0, 11.6, busy_level=1.0, running=gauge(20.0), waiting=gauge(0.0), stopped=("api",)
+)
+
+
+@pytest.mark.parametrize(("busy", "roles", "named"), [
+    (1.0, ("api",), False), (0.0, ("api",), True), (None, ("api",), True), (1.0, ("api", "engine"), True),
+])  # fmt: skip
+def test_a_device_at_work_does_not_wait_for_a_stopped_front_end(
+    busy: float | None, roles: tuple[str, ...], named: bool
+) -> None:
+    found = host_starvation(replace(STOPPED, busy=busy, stopped=roles))
+    assert (found.score >= LIKELY) is named
+
+
+BLOCKED_LOOP = Evidence(
+    "progress", "vllm", 10.0, 13.0, busy=1.0, busy_level=1.0, running=gauge(11.0, 11.0), waiting=gauge(0.0),
+    decode_rate=100.0, decode_before=800.0, scrape_latency=2.7, scrape_before=0.002,
+    threads=(
+        ThreadView("api", "MainThread", critical=False, activities={"detokenize": 0.97, "idle": 0.03}, on_cpu=0.95),
+        ThreadView("engine", "MainThread", critical=True, activities={"device_sync": 1.0}, on_cpu=0.1),
+    ),
+    stacks_seen=True, states_seen=True,
+)  # fmt: skip
+"""The front end answers nobody for 2.7 s of 3, and passes no token on; the engine works."""
+
+
+def test_a_blocked_front_end_holds_up_the_output_of_an_engine_at_work() -> None:
+    found = host_starvation(BLOCKED_LOOP)
+    assert found.score >= LIKELY
+    assert found.detail == "front end (detokenize)"
+
+
+@pytest.mark.parametrize(
+    "change", [{"scrape_latency": 0.4}, {"decode_rate": 700.0}, {"threads": BLOCKED_LOOP.threads[1:]}]
+)
+def test_a_front_end_that_answers_or_passes_tokens_on_holds_nothing_up(change: dict[str, Any]) -> None:
+    assert host_starvation(replace(BLOCKED_LOOP, **change)).score < POSSIBLE
+
+
+AWAITED = Evidence(
+    "utilisation", "vllm", 10.0, 10.2, busy=0.46, busy_level=0.93, running=gauge(2.0, 5.0), waiting=gauge(0.0),
+    kv=gauge(0.02), decode_rate=140.0, decode_before=540.0, stacks_seen=True,
+    threads=(
+        ThreadView("api", "MainThread", critical=False, activities={"idle": 1.0}, on_cpu=0.01),
+        ThreadView(
+            "engine", "MainThread", critical=True, activities={"await_requests": 0.53, "device_sync": 0.47}, on_cpu=0.06
+        ),
+    ),
+)  # fmt: skip
+"""A dip of one window: half of it is the last step's end, for the other half the engine awaited requests."""
+
+
+def test_an_engine_that_awaits_requests_for_as_long_as_its_device_idles_has_none() -> None:
+    assert no_demand(AWAITED).score >= LIKELY
+    assert no_demand(replace(AWAITED, kind="progress")).score < POSSIBLE
+    assert no_demand(replace(AWAITED, busy=0.05)).score < POSSIBLE

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gaptop.recording.lines import Line, Source, Tick
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys.analyst import Analyst
+from gaptop.valleys.model import Assessment, Cause, Valley, Verdict
+from gaptop.valleys.sentence import sentence as sentence_of
 
 from .valley_server import quiet_between, server, stopped_progress
 from .valley_streams import API, METRICS, Stream, analyse, classify, stairs
@@ -89,3 +93,45 @@ def test_devices_without_utilisation_are_not_said_to_be_unseen(count: int, words
         stream.add(0.0, Source(0.0, lane, "devices.nvml", "device", entity, ["device.power"], 0.25, unsupported=stated))
     sentence = said(stream)
     assert sentence == f"no valley yet: {words} no utilisation (N/A), 800 decode tokens a second"
+
+
+HOST = "most was lost to host starvation, about 500 tokens in 1 of 2 valleys; its costliest, 1.0 s"
+CACHE = "most was lost to cache pressure, about 900 tokens in 1 of 2 valleys; its costliest, 6.0 s"
+
+
+def two_valleys(second: Verdict, tokens: float | None) -> Assessment:
+    """What has ended: a valley of host starvation that cost 500 tokens, and after it another."""
+    first = Verdict("host_starvation", "scheduling", "high", 0.9, None, (), (), (), "", (), ())
+    one = Valley("1", "utilisation", ("gpu",), 10.0, 11.0, 0.1, 0.1, 1.0, 1.0, 0.1, True, 500.0, True, first)
+    two = replace(one, id="2", start_s=20.0, end_s=26.0, idle_s=6.0, tokens_lost=tokens, verdict=second)
+    state = analyse(Stream(30).device(stairs((0, 0.98))).lines())[1]
+    assert state.ended
+    return replace(state, valleys=(one, two))
+
+
+@pytest.mark.parametrize(
+    ("cause", "tokens", "begins"),
+    [
+        ("no_demand", 0.0, HOST),
+        ("artefact", 900.0, HOST),
+        (
+            "cache_pressure",
+            900.0,
+            CACHE,
+        ),
+        ("host_starvation", None, HOST.replace("1 of 2", "2 of 2")),
+    ],
+)
+def test_of_what_has_ended_the_sentence_tells_what_cost_most(cause: Cause, tokens: float | None, begins: str) -> None:
+    second = Verdict(cause, "", "high", 0.9, None, (), (), (), "", (), ())
+    state = two_valleys(second, tokens)
+    assert sentence_of(Timeline(classify), state).startswith(begins)
+    live = sentence_of(Timeline(classify), replace(state, ended=False))
+    assert live.startswith("last valley, 6.0 s")
+
+
+def test_where_nothing_was_lost_the_sentence_says_so() -> None:
+    state = two_valleys(Verdict("no_demand", "", "high", 0.9, None, (), (), (), "", (), ()), 0.0)
+    state = replace(state, valleys=(state.valleys[1], replace(state.valleys[1], id="3", start_s=27.0, end_s=29.0)))
+    said = sentence_of(Timeline(classify), state)
+    assert said == "2 valleys, and nothing was lost in any; the longest, 6.0 s: no demand (high); not a fault"

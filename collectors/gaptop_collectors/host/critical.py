@@ -6,6 +6,7 @@ Both run in one process, each in a thread of its own.
 
 from __future__ import annotations
 
+import threading
 from typing import Final
 
 from gaptop_collectors.target import ServerProcess
@@ -14,19 +15,24 @@ _MOST: Final = 256
 
 
 class CriticalThreads:
-    """By process; thread-safe, for each method is one step of a dictionary or harmless when it is not."""
+    """By process; thread-safe. Of servers that restart in a loop only the processes told latest are kept."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._found: dict[tuple[int, int], int] = {}
 
     def tell(self, process: ServerProcess, tid: int) -> None:
-        if len(self._found) >= _MOST:
-            self._found.clear()  # of servers that restart in a loop; told again with the next window
-        self._found[process.pid, process.started] = tid
+        key = process.pid, process.started
+        with self._lock:
+            self._found.pop(key, None)  # told again with each window: living ones are always the newest
+            if len(self._found) >= _MOST:
+                del self._found[next(iter(self._found))]
+            self._found[key] = tid
 
     def of(self, process: ServerProcess) -> int:
         """The main thread until another one is told."""
-        return self._found.get((process.pid, process.started), process.pid)
+        with self._lock:
+            return self._found.get((process.pid, process.started), process.pid)
 
 
 FOUND: Final = CriticalThreads()

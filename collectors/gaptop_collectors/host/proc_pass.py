@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 from typing import Final
 
-from gaptop_collectors.host.proc_tasks import Tasks
+from gaptop_collectors.host.proc_tasks import GONE, Tasks
 
 _HOT: Final = 0.01
 """Share of a core above which a thread is watched closely …"""
@@ -36,6 +36,8 @@ class Passes:
         self._read: dict[int, tuple[int, int, int]] = {}
         """By thread: when it was read last, and its nanoseconds on a core and waiting for one."""
         self._wanted: dict[int, float] = {}
+        self._missed: set[int] = set()
+        """Threads that were listed but could not be read so far."""
         self._listed = self._before = self._ended = now
 
     @property
@@ -50,8 +52,8 @@ class Passes:
 
     def advance(self, now: int, most: int | None, watched: Collection[int]) -> tuple[int, list[tuple[float, int]]]:
         """Read up to so many threads (None: all that are left), those that were not known first. How many were read,
-        and the hot ones that are not ``watched`` with the share of a core that they want. Raises OSError once the
-        process has gone.
+        and the hot ones that are not ``watched`` with the share of a core that they want. Raises one of GONE
+        once the process has gone, another OSError where its threads cannot be listed just now.
         """
         if not self._left:
             self._list(now)
@@ -62,13 +64,20 @@ class Passes:
             read += 1
             try:
                 on_core, waited = self._tasks.times(tid, schedstat=self._schedstat)
-            except (OSError, ValueError):
+            except GONE:
                 self._forget(tid)
                 continue
+            except (OSError, ValueError):
+                # It lives: what it spends until it can be read again is told over all of that time.
+                if tid not in self._read:
+                    self._missed.add(tid)
+                continue
             # One that is new since the last pass began has spent all that it has spent since then.
+            new = self.done and tid not in self._missed
             since, ran_before, waited_before = self._read.get(
-                tid, (self._before, 0, 0) if self.done else (now, on_core, waited)
+                tid, (self._before, 0, 0) if new else (now, on_core, waited)
             )
+            self._missed.discard(tid)
             self._read[tid] = now, on_core, waited
             elapsed = max(1, now - since)
             ran, queued = max(0, on_core - ran_before) / elapsed, max(0, waited - waited_before) / elapsed
@@ -87,7 +96,7 @@ class Passes:
     def _list(self, now: int) -> None:
         tids = self._tasks.tids()
         self.count = len(tids)
-        for tid in self._read.keys() - set(tids):
+        for tid in (self._read.keys() | self._missed) - set(tids):
             self._forget(tid)
         self._left = sorted(tids, key=lambda tid: tid not in self._read)  # taken from the end
         self._before, self._listed = self._listed, now
@@ -95,6 +104,7 @@ class Passes:
     def _forget(self, tid: int) -> None:
         self._read.pop(tid, None)
         self._wanted.pop(tid, None)
+        self._missed.discard(tid)
 
 
 def parts(count: int, every: int) -> tuple[int, float]:

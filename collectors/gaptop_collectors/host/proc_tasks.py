@@ -13,6 +13,8 @@ from typing import Final
 _TICK_NS: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
 _NOHZ: Final = Path("/sys/devices/system/cpu/nohz_full")
+GONE: Final = (FileNotFoundError, ProcessLookupError, NotADirectoryError)
+"""What the files of a process or thread that has ended raise. Any other OSError tells of us, not of it."""
 
 
 class Tasks:

@@ -9,7 +9,7 @@ from typing import Final
 from gaptop_collectors.collector import Batch, Delivered, Hole, Message, SourceInfo
 from gaptop_collectors.host.critical import FOUND
 from gaptop_collectors.host.proc_pass import Passes, is_hot
-from gaptop_collectors.host.proc_tasks import Tasks, may_see_channels
+from gaptop_collectors.host.proc_tasks import GONE, Tasks, may_see_channels
 from gaptop_collectors.host.proc_thread import ThreadFiles
 from gaptop_collectors.host.thread_account import RUNNING, STOPPED, Account
 from gaptop_collectors.signals import WAITING_ON, series_key
@@ -109,9 +109,11 @@ class ProcessWatch:
         passes = self._passes
         try:
             read, hot = passes.advance(now, most, self._threads)
-        except OSError:
+        except GONE:
             self.gone = True
             return 0
+        except OSError:
+            return 0  # we have no descriptor left (listing them takes one): the next turn tries again
         self._scans += 1
         if passes.over:
             self._pass_over(now, every, in_parts=most is not None and most < passes.count)

@@ -7,6 +7,7 @@ recorder when the *thread* that started it ends.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import selectors
 import threading
@@ -22,6 +23,8 @@ from gaptop_collectors.host.pyspy_recorder import Recorder
 from gaptop_collectors.target import ServerProcess
 
 _BUSY_TURN: Final = 0.02
+_PATIENCE: Final = 5.0
+_log: Final = logging.getLogger(__name__)
 
 
 class PySpyDriver(threading.Thread):
@@ -54,7 +57,7 @@ class PySpyDriver(threading.Thread):
         """Something is happening: sample faster for so long where the budget has something left for that, else only
         deliver soon what is being watched now."""
         with self._lock:
-            self._early = seconds
+            self._early = max(self._early, seconds)
         self._wake()
 
     def take(self) -> list[Message]:
@@ -76,11 +79,15 @@ class PySpyDriver(threading.Thread):
 
     def end(self) -> None:
         """Stop everything: SIGINT, after a second SIGKILL; returns when all recorders are gone. What they wrote until
-        then can be taken."""
+        then can be taken. A thread that was never started releases what it holds here."""
         self._leave = True
         self._wake()
-        if self.ident is not None:
-            self.join(5.0)
+        if self.ident is None:
+            self._release()
+            return
+        self.join(_PATIENCE)
+        if self.is_alive():
+            _log.warning("the py-spy driver has not ended within %g s: its last windows are lost", _PATIENCE)
 
     def run(self) -> None:
         fleet = Fleet(self._start_recorder, fast=self._fast)
@@ -142,8 +149,10 @@ class PySpyDriver(threading.Thread):
             self._release()
 
     def _release(self) -> None:
-        self._selector.close()
         with self._lock:
+            if self._wake_write < 0:
+                return
+            self._selector.close()
             os.close(self._wake_read)
             os.close(self._wake_write)
             self._wake_write = -1

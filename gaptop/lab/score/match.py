@@ -1,11 +1,11 @@
 """The report's valleys beside the true ones: which were found, what each one really was, and which do not exist.
 
 A true stretch is *found* where valleys cover at least half of it. What a valley really was is the cause with most of
-the true time inside it: idle time of its devices, or, where no device of it was idle, the stalls. Where no cause has
-clearly the most (others have two thirds of its seconds or more) each of them is right as the main cause, and where one
-event has two names either is; the segments are judged second by second in any case. A valley is *invented* where the
-truth has nothing of importance inside it: no window of its devices lies a quarter under their level, and no stall lasts
-as long as a slow step.
+the true time inside it: idle time of its devices, or, where no device of it was idle, the stalls. Only that one is
+right. Where no cause has clearly the most (others have two thirds of its seconds or more), or one event has two names,
+the others are *acceptable*, which is counted apart; the segments are judged second by second in any case. A valley is
+*invented* where the truth has nothing of importance inside it (no window of its devices lies a quarter under their
+level, and no stall lasts as long as a slow step), or nothing at all in most of it.
 
 Pure.
 """
@@ -49,7 +49,7 @@ class Truth:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One valley of the report. ``truth`` is its true main cause, None for an invented one; ``accepted`` are all that
-    are right. ``right_s`` of ``true_s`` true seconds inside it carry the right cause in its segments."""
+    could be called so. ``right_s`` of ``true_s`` true seconds inside it carry the right cause in its segments."""
 
     valley: str
     kind: str
@@ -66,6 +66,10 @@ class Judged:
 
     @property
     def right(self) -> bool:
+        return self.said == self.truth
+
+    @property
+    def acceptable(self) -> bool:
         return self.said in self.accepted
 
 
@@ -111,7 +115,8 @@ def _judged(valley: Valley, truth: Truth, devices: Mapping[str, int]) -> Judged:
         return base
     most = max(seconds, key=lambda cause: (seconds[cause], cause))
     near = {cause for cause in seconds if seconds[cause] >= NEARLY * seconds[most]}
-    near |= {item.also for item in pieces if item.cause in near and item.also is not None}
+    two_names = seconds_of((item._replace(cause=item.also) for item in pieces if item.also is not None), start, end)
+    near |= {cause for cause, named in two_names.items() if named >= NEARLY * seconds[most]}
     accepted = tuple(sorted(near))
     right, whole = _right_seconds(pieces, said.segments, start, end)
     return Judged(
@@ -122,7 +127,7 @@ def _judged(valley: Valley, truth: Truth, devices: Mapping[str, int]) -> Judged:
         said=said.cause,
         detail=said.detail,
         confidence=said.confidence,
-        truth=said.cause if said.cause in accepted else most,
+        truth=most,
         accepted=accepted,
         seconds=seconds,
         right_s=right,
@@ -146,14 +151,19 @@ def _pieces(valley: Valley, truth: Truth, mine: set[int]) -> Sequence[Piece]:
 
 
 def _important(valley: Valley, truth: Truth, mine: set[int]) -> bool:
-    """Whether the truth has more than its ordinary step gaps there, the valley's own doubt at its edges included."""
+    """Whether the truth has more than its ordinary step gaps there, the valley's own doubt at its edges included, and
+    something that is low, stands or is slow in most of it, that doubt apart."""
     start, end = valley.start_s - valley.start_error_s, reached(valley) + valley.end_error_s
     low = [span for device in mine or truth.dips for span in truth.dips.get(device, ())]
     stood = [*truth.stalls, *(item for item in truth.hidden if item.weight == 1.0)]
     if not mine:
         # Nobody sees a device: its silence is a standstill.
         stood += [item for pieces in truth.idle.values() for item in pieces if item.end - item.start >= IMPORTANT]
-    return union(low, start, end) > 0.0 or sum(seconds_of(stood, start, end).values()) >= IMPORTANT
+    if union(low, start, end) <= 0.0 and sum(seconds_of(stood, start, end).values()) < IMPORTANT:
+        return False
+    start, end = valley.start_s + valley.start_error_s, reached(valley) - valley.end_error_s
+    below = [*low, *((item.start, item.end) for item in (*stood, *truth.hidden))]
+    return end <= start or union(below, start, end) >= FOUND * (end - start)
 
 
 def _right_seconds(
@@ -163,6 +173,6 @@ def _right_seconds(
     whole = sum(seconds_of(pieces, start, end).values())
     right = 0.0
     for part in segments:
-        mine = [item for item in pieces if part.cause in (item.cause, item.also)]
+        mine = [item for item in pieces if part.cause == item.cause]
         right += sum(seconds_of(mine, max(part.start_s, start), min(part.end_s, end)).values())
     return right, whole

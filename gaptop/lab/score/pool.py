@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final
 
+from gaptop.lab.live.prctl import die_with_parent
 from gaptop.lab.score.cases import case, without
 from gaptop.lab.score.run import run
 from gaptop.lab.score.tally import CaseScore
@@ -41,8 +44,16 @@ def score_all(
             said(len(results))
         return results
     # Spawned: a forked child would inherit whatever threads and locks the caller has.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in pool.map(work, tasks):
-            results.append(done)
-            said(len(results))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, die_with_parent, (os.getpid(), signal.SIGKILL)) as pool:
+        try:
+            for done in pool.map(work, tasks):
+                results.append(done)
+                said(len(results))
+        except BaseException:
+            # Interrupted: neither what waits nor what is being worked on is wanted any more.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
     return results

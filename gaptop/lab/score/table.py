@@ -20,9 +20,10 @@ TARGETS: Final = {
 """How each number is called, and what it should be with full evidence."""
 
 
-def render(score: Score, missing: Mapping[str, Score], head: str) -> str:
-    """The whole table; ``head`` says what was run. ``missing`` begins with the same cases with nothing taken away."""
-    lines = [head, "", *_numbers(score), "", *_ledger(score), "", *_causes(score), "", *_confusion(score)]
+def render(score: Score, either: Score, missing: Mapping[str, Score], head: str) -> str:
+    """The whole table; ``head`` says what was run. ``either``: the score where a valley of which two causes can be said
+    has the one that was said. ``missing`` begins with the same cases with nothing taken away."""
+    lines = [head, "", *_numbers(score, either), "", *_ledger(score), "", *_causes(score), "", *_confusion(score)]
     if missing:
         lines += ["", *_missing(missing)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -32,11 +33,12 @@ def shown(value: float | None) -> str:
     return "     -" if value is None else f"{value:6.3f}"
 
 
-def _numbers(score: Score) -> list[str]:
-    numbers = score.numbers()
+def _numbers(score: Score, either: Score) -> list[str]:
+    numbers, other = score.numbers(), either.numbers()
     lines = [f"{score.valleys} valleys reported, {score.found + score.missed} true ones that the windows must show"]
     for key, (name, target) in TARGETS.items():
-        lines.append(f"  {name:<32}{shown(numbers[key])}  {target}")
+        apart = f"  ({shown(other[key]).strip()} where two causes can be said)" if other[key] != numbers[key] else ""
+        lines.append(f"  {name:<32}{shown(numbers[key])}  {target}{apart}")
     for level in LEVELS:
         right, whole = score.confidence[level]
         lines.append(f"  {'right at ' + level + ' confidence':<32}{shown(ratio(right, whole))}  of {whole}")

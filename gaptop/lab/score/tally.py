@@ -4,8 +4,9 @@
   all valleys that were reported.
 * Precision, recall and F1 of a cause are over the valleys that exist. ``unknown`` is an abstention: it takes from the
   recall of the true cause, and no cause's precision. Invented and missed valleys are in neither; they have ratios of
-  their own. A macro mean is over those of its causes that the cases hold.
-* ``unknown_ratio`` is of the valleys that exist; ``right_by_confidence`` of those with that confidence.
+  their own. A macro mean is over those of its causes that the cases or the verdicts hold.
+* ``unknown_ratio`` is of the valleys that exist; right by confidence is of all that were reported with it, also of
+  invented ones. A cause that was said and never true counts in a macro mean, with 0.
 * ``time_weighted_accuracy``: of the true seconds inside valleys, those under a segment of the right cause.
 
 A ratio of nothing is None, never 0. Pure.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gaptop.lab.score.match import Judged
@@ -112,8 +113,8 @@ class Score:
         return self.valleys - self.invented
 
     def macro(self, causes: Sequence[Cause]) -> float | None:
-        """Mean F1 over those causes that the cases hold."""
-        each = [self.by_cause[cause].f1 for cause in causes if self.by_cause[cause].true]
+        """Mean F1 over those causes that the cases or the verdicts hold."""
+        each = [self.by_cause[cause].f1 for cause in causes]
         known = [value for value in each if value is not None]
         return sum(known) / len(known) if known else None
 
@@ -154,10 +155,12 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def tally(cases: Iterable[CaseScore]) -> Score:
-    """Add the cases up."""
+def tally(cases: Iterable[CaseScore], *, either: bool = False) -> Score:
+    """Add the cases up. ``either``: a valley of which two causes can be said has the one that was said."""
     cases = list(cases)
     judged = [item for case in cases for item in case.judged]
+    if either:
+        judged = [replace(item, truth=item.said) if item.acceptable else item for item in judged]
     real = [item for item in judged if item.truth is not None]
     confusion = Counter((item.truth, item.said) for item in real if item.truth is not None)
     missed = Counter(cause for case in cases for cause in case.missed)
@@ -173,7 +176,7 @@ def tally(cases: Iterable[CaseScore]) -> Score:
     }
     levels: dict[Confidence, tuple[int, int]] = {}
     for level in LEVELS:
-        mine = [item for item in real if item.confidence == level and item.said != "unknown"]
+        mine = [item for item in judged if item.confidence == level and item.said != "unknown"]
         levels[level] = (sum(item.right for item in mine), len(mine))
     return Score(
         cases=len(cases),
@@ -191,11 +194,13 @@ def tally(cases: Iterable[CaseScore]) -> Score:
     )
 
 
-def json_of(score: Score, missing: dict[str, Score]) -> dict[str, Any]:
-    """The machine form: the numbers with full evidence, by cause, and the same numbers with each source taken away.
+def json_of(score: Score, either: Score, missing: dict[str, Score]) -> dict[str, Any]:
+    """The machine form: the numbers with full evidence, by cause, and the same numbers with each source taken away;
+    ``either``, where a valley of which two causes can be said has the one that was said.
     ``missing`` may hold the same cases with nothing taken away, under ""."""
     return {
         **score.numbers(),
         "by_cause": score.causes_json(),
         "by_missing_source": {name: item.numbers() for name, item in missing.items() if name},
+        "either_name": either.numbers(),
     }

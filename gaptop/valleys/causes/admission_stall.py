@@ -20,6 +20,7 @@ from gaptop.valleys.causes.rule import (
     WEAK,
     each_ratio,
     gauge_fact,
+    in_first_step,
     not_told,
     nothing,
 )
@@ -70,6 +71,9 @@ def admission_stall(evidence: Evidence) -> Finding:
         return _passed_over(evidence, running, waiting, evidence.deferred, facts, unseen, ceiling)
     if evidence.limit is not None:
         facts = (*facts, Fact("sched.limit", evidence.limit, "requests", f"limit {evidence.limit:.0f}"))
+    if in_first_step(evidence):
+        first = ("the device was at work, and prompts were booked right after: the step that admitted had not ended",)
+        return Finding("admission_stall", WEAK, "not admitted", facts, first, unseen, Remedy.UNDER_LIMIT)
     if running.mean <= FEW:
         score = ceiling if evidence.length >= ONE_STEP else min(ceiling, LIKELY)
         if evidence.frozen and not evidence.stacks_seen and evidence.length < HOST_SECONDS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gaptop.valleys.causes.demand import NAMES, front_unseen, hidden_demand, nobody_asks
+from gaptop.valleys.causes.late_output import late_output
 from gaptop.valleys.causes.no_core import slow_core, without_core
 from gaptop.valleys.causes.offload import offloaded
 from gaptop.valleys.causes.rule import (
@@ -64,6 +65,9 @@ def host_starvation(evidence: Evidence) -> Finding:
     hidden = hidden_demand(evidence, front)
     if hidden is not None:
         return hidden
+    late = late_output(evidence, front)
+    if late is not None:
+        return late
     empty = True if holds_none(evidence) is not None else quiet(evidence)
     if empty and (main.work is None or main.work < BUSY):
         return nothing("host_starvation", "nothing ran or waited", unseen=front_unseen(evidence, front))
@@ -96,6 +100,9 @@ def host_starvation(evidence: Evidence) -> Finding:
 
 def _stopped(evidence: Evidence) -> Finding:
     roles = ", ".join(evidence.stopped)
+    if set(evidence.stopped) == {"api"} and evidence.device_idle is False:
+        busy = (f"the device was busy {evidence.busy:.0%}: it needs no front end for what it has in hand",)
+        return Finding("host_starvation", POSSIBLE, "front end stopped", against=busy, remedy=Remedy.FRONT_STOPPED)
     fact = Fact("host.stopped", 1.0, "ratio", f"process stopped (SIGSTOP or a debugger): {roles}")
     front = bool({"api", "server"} & set(evidence.stopped))
     detail, remedy = ("front end stopped", Remedy.FRONT_STOPPED) if front else (f"stopped: {roles}", Remedy.STOPPED)

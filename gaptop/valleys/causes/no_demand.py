@@ -112,7 +112,9 @@ def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
         kept = f"{count:.0f} connections were open: keep-alive, or requests held by a front end that nobody saw"
         return Finding("no_demand", WEAK, "queue empty", facts, (kept,))
     main = critical(evidence)
-    work = max(main.work or 0.0, main.on_worker or 0.0, main.sync or 0.0)
+    # A sync with a device that works is over when that is.
+    sync = (main.sync or 0.0) - (evidence.busy or 0.0)
+    work = max(main.work or 0.0, main.on_worker or 0.0, sync)
     if work >= BUSY:
         # vLLM tells of a step when it ends: during the first one after an idle time its gauges still read 0.
         engine = f"the engine's own thread worked or waited for a step {work:.0%}, so a first step was under way"

@@ -16,9 +16,11 @@ from gaptop.valleys.causes.rule import (
     SLOW,
     STRONG,
     WEAK,
+    drawn,
     each_ratio,
     gauge_fact,
     heavy_traffic,
+    in_first_step,
     not_told,
     nothing,
     prompts_move,
@@ -48,7 +50,8 @@ def prefill_interference(evidence: Evidence) -> Finding:
     running = evidence.running
     if running is None:
         return nothing("prefill_interference", unseen=(not_told(evidence, "running requests"),))
-    if running.high <= FEW:
+    first = in_first_step(evidence)
+    if running.high <= FEW and not first:
         return nothing("prefill_interference", "no request ran")
     progress = evidence.progress_ratio
     if progress is not None and progress > 1 - FEW:
@@ -56,9 +59,9 @@ def prefill_interference(evidence: Evidence) -> Finding:
     each = each_ratio(evidence)
     if each is not None and each >= EACH_FAST:
         return nothing("prefill_interference", f"each running request went on at {each:.0%} of its usual speed")
-    power = evidence.power_ratio
-    if evidence.device_idle is False and power is not None and power < COOL:
-        return nothing("prefill_interference", f"power {power:.0%} of its busy level: a prefill draws more, not less")
+    power = drawn(evidence)
+    if evidence.device_idle is False and power is not None and power.ratio < COOL:
+        return nothing("prefill_interference", f"{power.fact.says}: a prefill draws more, not less")
     flow = evidence.prompt_flow
     facts = (
         *rate_fact("tokens.decode", evidence.decode_rate, evidence.decode_before, "decode tokens", "tokens/s"),
@@ -98,6 +101,9 @@ def prefill_interference(evidence: Evidence) -> Finding:
     score = STRONG if progress is not None and progress < SLOW else LIKELY
     if evidence.kv is not None and evidence.kv.high >= KV_TIGHT and (lost := evicted_prefixes(evidence)) is not None:
         return Finding("prefill_interference", LIKELY - 0.1, "long prefill", (*facts, fact), (lost.says,))
+    if first:
+        detail = "prefill alone: no decode waited for it"
+        return Finding("prefill_interference", score, detail, (*facts, fact), _idle(evidence), (), Remedy.PREFILL_ALONE)
     detail = "long prefill blocks decode" if progress is not None and progress < SLOW else "chunk too large"
     return Finding("prefill_interference", _score(evidence, score), detail, (*facts, fact), _idle(evidence))
 

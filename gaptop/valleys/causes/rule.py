@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from gaptop.valleys.evidence import STANDSTILL, Evidence, Gauge
 from gaptop.valleys.model import Cause, Fact, Finding
@@ -55,6 +55,34 @@ EACH_FAST: Final = 0.8
 
 UNTOUCHED: Final = 0.9
 """Progress above this share of the usual was not held up: steady servers scatter by 10 %."""
+
+
+class Drawn(NamedTuple):
+    """What the device drew against its busy level, and that as a fact."""
+
+    ratio: float
+    fact: Fact
+
+
+def drawn(evidence: Evidence) -> Drawn | None:
+    """By the energy counter, which tells of the very time: power may be the mean of a second that began earlier."""
+    if evidence.energy_ratio is not None:
+        says = f"energy drawn at {evidence.energy_ratio:.0%} of its busy level"
+        return Drawn(evidence.energy_ratio, Fact("device.energy", round(evidence.energy_ratio, 4), "ratio", says))
+    if evidence.power_ratio is None:
+        return None
+    watts = "" if evidence.power is None else f", {evidence.power:.0f} W"
+    says = f"power {evidence.power_ratio:.0%} of its busy level{watts}"
+    return Drawn(evidence.power_ratio, Fact("device.power", round(evidence.power_ratio, 4), "ratio", says))
+
+
+def in_first_step(evidence: Evidence) -> bool:
+    """Whether a batch was in its first step: gauges move when a step ends, so that a prefill whose prompts were booked
+    right afterwards reads as a device at work while all wait and none runs."""
+    running, waiting = evidence.running, evidence.waiting
+    if running is None or waiting is None or running.high > FEW or waiting.mean < SOME:
+        return False
+    return evidence.device_idle is False and evidence.prompt_late and prompts_outweigh(evidence)
 
 
 def each_ratio(evidence: Evidence) -> float | None:

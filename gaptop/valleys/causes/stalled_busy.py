@@ -17,6 +17,7 @@ from gaptop.valleys.causes.rule import (
     STRONG,
     WEAK,
     counter_facts,
+    drawn,
     nothing,
     prompts_move,
     prompts_outweigh,
@@ -31,7 +32,11 @@ BUSY: Final = 0.9
 """Of the busy level; wedged devices read 96-100 %."""
 
 COOL_STEP: Final = 1.0
-"""Seconds: a long step draws power, so that less time is enough without it. Some cards' power is a second's mean."""
+"""Seconds: a long step draws power, so that less time is enough without it; or without a booked prompt, where no power
+was read. Some cards' power is a second's mean."""
+
+ENDED_ENOUGH: Final = 1e-3
+"""Seconds that a clock scatters."""
 
 HOT: Final = 1.1
 """Over 110 % of its busy power the device computes more than usual, as in a prefill; a wedge was never seen to."""
@@ -68,24 +73,30 @@ def stalled_busy(evidence: Evidence) -> Finding:
         Fact("device.busy", round(evidence.busy, 4), "ratio", f"device busy {evidence.busy:.0%}"),
         *rate_fact("tokens.decode", evidence.decode_rate, evidence.decode_before, "decode tokens", "tokens/s"),
     )
-    cool = (evidence.power_ratio is not None and evidence.power_ratio < COOL) or _spins(evidence)
-    if evidence.length < (COOL_STEP if cool else ONE_STEP):
+    power = drawn(evidence)
+    cool = (power is not None and power.ratio < COOL) or _spins(evidence)
+    least = COOL_STEP if cool or (power is None and _booked(evidence)) else ONE_STEP
+    if evidence.length < least - ENDED_ENOUGH:
         return Finding("stalled_busy", POSSIBLE - 0.1, "wedge", facts, (f"only {evidence.length:.1f} s long",))
     facts = (*facts, *counter_facts(evidence))
     spins = _spins(evidence)
-    if evidence.power_ratio is None:
+    if power is None:
         if spins:
             detail = "spin or wedge: busy, and its SMs or memory rest"
             return Finding("stalled_busy", STRONG, detail, facts, unseen=_old(evidence))
         return _warm(evidence, LIKELY - 0.1, "wedge", facts, ("power not seen",))
-    watts = "" if evidence.power is None else f", {evidence.power:.0f} W"
-    says = f"power {evidence.power_ratio:.0%} of its busy level{watts}"
-    facts = (*facts, Fact("device.power", round(evidence.power_ratio, 4), "ratio", says))
-    if evidence.power_ratio < COLD or (spins and evidence.power_ratio < AS_EVER):
+    facts = (*facts, power.fact)
+    if power.ratio < COLD or (spins and power.ratio < AS_EVER):
         return Finding("stalled_busy", CERTAIN, "spin or wedge: busy at low power", facts, unseen=_old(evidence))
-    if evidence.power_ratio < COOL or spins:
+    if power.ratio < COOL or spins:
         return Finding("stalled_busy", STRONG, "spin or wedge: busy at lower power", facts, unseen=_old(evidence))
     return _warm(evidence, LIKELY + 0.05, "wedge: busy at full power", facts, ())
+
+
+def _booked(evidence: Evidence) -> bool:
+    """Whether a prefill of that length would be seen: its prompt is booked by now, or as it goes."""
+    told = evidence.prompt_rate is not None and (evidence.prompt_settled or not evidence.prompt_late)
+    return told and not evidence.prefilling and not prompts_outweigh(evidence)
 
 
 def _old(evidence: Evidence) -> tuple[str, ...]:
@@ -106,8 +117,9 @@ def _warm(evidence: Evidence, score: float, detail: str, facts: tuple[Fact, ...]
     if prompts_outweigh(evidence):
         booked = (f"{(evidence.prompt_flow or 0.0) * evidence.length:.0f} prompt tokens were booked for that time",)
         return Finding("stalled_busy", WEAK, detail, facts, booked, unseen)
-    if evidence.power_ratio is not None and evidence.power_ratio >= HOT:
-        hot = (f"power {evidence.power_ratio:.0%} of its busy level: it computed more than usual",)
+    power = drawn(evidence)
+    if power is not None and power.ratio >= HOT:
+        hot = (f"{power.fact.says}: it computed more than usual",)
         return Finding("stalled_busy", WEAK, detail, facts, hot, unseen)
     hidden = ""
     if evidence.prefilling is not None and evidence.prefilling >= 1 - FEW:
@@ -120,4 +132,6 @@ def _warm(evidence: Evidence, score: float, detail: str, facts: tuple[Fact, ...]
         return Finding(
             "stalled_busy", POSSIBLE, "wedge or long prefill", facts, (), (hidden, *unseen), Remedy.MAYBE_PREFILL
         )
+    if evidence.length < ONE_STEP:
+        return Finding("stalled_busy", min(score, LIKELY - 0.1), detail, facts, (), unseen)
     return Finding("stalled_busy", score, detail, facts, (), unseen)

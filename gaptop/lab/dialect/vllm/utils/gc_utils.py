@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from time import monotonic_ns
-from typing import Final
-
-MOST: Final = 20_000
-"""Objects counted at each collection: some milliseconds' work, so that nothing ends much too late."""
 
 
 class GCDebugger:
-    """Counts what a collection looks at, by type."""
+    """Counts what a collection looks at, by type, which takes longer than the collection."""
 
     def __init__(self) -> None:
         self.found: Counter[str] = Counter()
@@ -23,15 +18,4 @@ class GCDebugger:
     def handle(self, phase: str, info: dict[str, int]) -> None:
         """The interpreter calls it before and after each collection."""
         if phase == "start":
-            self.found = Counter(type(each).__name__ for each in gc.get_objects(info["generation"])[:MOST])
-
-
-def collect(until_ns: int) -> None:
-    """Collect garbage, over and over, until ``until_ns``."""
-    debugger = GCDebugger()
-    gc.callbacks.append(debugger.handle)
-    try:
-        while monotonic_ns() < until_ns:
-            gc.collect()
-    finally:
-        gc.callbacks.remove(debugger.handle)
+            self.found = Counter(type(each).__name__ for each in gc.get_objects())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from time import monotonic_ns
 
-from gaptop.lab.dialect.vllm.utils.gc_utils import collect
+from gaptop.lab.dialect.vllm.utils.gc_utils import GCDebugger
 from gaptop.lab.dialect.vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 from gaptop.lab.live.plan import Plan
 
@@ -15,6 +16,7 @@ class Scheduler:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._queue = list(range(64))
+        self._debugger = GCDebugger()
         self._grammar = XgrammarBackend()
 
     def schedule(self, until_ns: int) -> None:
@@ -29,4 +31,9 @@ class Scheduler:
 
     def update_from_output(self, until_ns: int) -> None:
         """Collect garbage until ``until_ns``: it falls due wherever something is allocated."""
-        collect(until_ns)
+        gc.callbacks.append(self._debugger.handle)
+        try:
+            while monotonic_ns() < until_ns:
+                gc.collect()
+        finally:
+            gc.callbacks.remove(self._debugger.handle)
