@@ -35,21 +35,26 @@ def sentence(timeline: Timeline, state: Assessment) -> str:
 
 
 def _of_all(state: Assessment, remedy: str) -> str:
-    """The cause that cost most tokens (where nobody knows tokens: most idle time), and its costliest valley."""
-    costs: dict[Cause, tuple[float, float]] = {}
+    """The cause that cost most tokens (where nobody knows tokens: most idle time, else it lasted longest), and its
+    costliest valley."""
+    costs: dict[Cause, tuple[float, float, float]] = {}
     for valley in state.valleys:
         if valley.verdict.cause not in NO_LOSS:
-            tokens, idle = costs.get(valley.verdict.cause, (0.0, 0.0))
-            costs[valley.verdict.cause] = tokens + (valley.tokens_lost or 0.0), idle + (valley.idle_s or 0.0)
+            before = costs.get(valley.verdict.cause, (0.0, 0.0, 0.0))
+            tokens, idle, seconds = (sum(pair) for pair in zip(before, _cost(valley, state), strict=True))
+            costs[valley.verdict.cause] = tokens, idle, seconds
     count = f"{len(state.valleys)} valleys"
     if not costs:
         longest = max(state.valleys, key=lambda valley: _reached(valley, state) - valley.start_s)
         return f"{count}, and nothing was lost in any; the longest, {_argument(longest, state, remedy, 'it')}"
     worst = max(costs, key=lambda cause: costs[cause])
     mine = [valley for valley in state.valleys if valley.verdict.cause == worst]
-    heaviest = max(mine, key=lambda valley: (valley.tokens_lost or 0.0, valley.idle_s or 0.0))
-    tokens, idle = costs[worst]
-    lost = f"about {tokens:.0f} tokens" if tokens >= 1.0 else f"{idle:.1f} s of device time"
+    heaviest = max(mine, key=lambda valley: _cost(valley, state))
+    tokens, idle, seconds = costs[worst]
+    lost = f"about {tokens:.0f} tokens"
+    if tokens < 1.0:
+        seen = any(valley.idle_s is not None for valley in mine)
+        lost = f"{idle:.1f} s of device time" if seen else f"{seconds:.1f} s whose cost was not seen"
     whom = "causes unknown" if worst == "unknown" else CAUSE_NAMES[worst]
     most = f"most was lost to {whom}, {lost} in {len(mine)} of {count}"
     return f"{most}; its costliest, {_argument(heaviest, state, remedy, 'it')}"
@@ -71,6 +76,11 @@ def _threads_remedy(timeline: Timeline) -> str:
         return " (not delivered for that time)"
     recorder = timeline.health.get("host.threads_pyspy")
     return f"; {THREADS_REMEDY}" if recorder is None or recorder.state == "refused" else ""
+
+
+def _cost(valley: Valley, state: Assessment) -> tuple[float, float, float]:
+    """For ranking and sums: tokens, device-seconds (what was not seen adds nothing), and how long it lasted."""
+    return valley.tokens_lost or 0.0, valley.idle_s or 0.0, _reached(valley, state) - valley.start_s
 
 
 def _of(valley: Valley, state: Assessment, remedy: str) -> str:

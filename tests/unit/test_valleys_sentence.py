@@ -135,3 +135,10 @@ def test_where_nothing_was_lost_the_sentence_says_so() -> None:
     state = replace(state, valleys=(state.valleys[1], replace(state.valleys[1], id="3", start_s=27.0, end_s=29.0)))
     said = sentence_of(Timeline(classify), state)
     assert said == "2 valleys, and nothing was lost in any; the longest, 6.0 s: no demand (high); not a fault"
+
+
+def test_a_cost_that_nobody_saw_is_no_zero() -> None:
+    state = two_valleys(Verdict("host_starvation", "", "high", 0.9, None, (), (), (), "", (), ()), None)
+    blind = tuple(replace(valley, idle_s=None, tokens_lost=None) for valley in state.valleys)
+    said = sentence_of(Timeline(classify), replace(state, valleys=blind))
+    assert said.startswith("most was lost to host starvation, 7.0 s whose cost was not seen in 2 of 2 valleys; ")

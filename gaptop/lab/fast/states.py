@@ -10,24 +10,18 @@ from gaptop.lab.fast.threads import Shares, ThreadLog
 from gaptop.lab.fast.told import source_line
 from gaptop.recording.lines import Batch, Health, Line, Watermark
 from gaptop_collectors.collector import SourceInfo
+from gaptop_collectors.host.proc_pass import is_hot
 from gaptop_collectors.signals import WAITING_ON, series_key
 
 NAME: Final = "host.threads_proc"
 WINDOW: Final = 0.25
 LATE: Final = 0.125
 """A window is delivered one look after its end."""
-_HOT: Final = 0.01
-_WAKING: Final = 0.003
-_STARVED: Final = 0.2
 _COOLS: Final = 10.0
 _PASS: Final = 4
 """Windows between two passes over all threads, which tell how many wanted a core."""
 _TOLD: Final = tuple(item for item in WAITING_ON if item != "unknown")
 _SIGNALS: Final = ("host.oncpu", "host.blocked", "host.stopped", "host.runqueue_wait", "host.runnable_threads")
-
-
-def _is_hot(ran: float, waited: float) -> bool:
-    return ran > _HOT or (ran > _WAKING and waited > _STARVED)
 
 
 class _Keys:
@@ -67,7 +61,7 @@ class RunStates:
             if not watched:
                 keys.ran_since += seconds.ran
                 keys.waited_since += seconds.waited
-            elif _is_hot(ran, waited):
+            elif is_hot(ran, waited):
                 keys.hot_until = end + _COOLS
             if watched:
                 # A stopped thread sleeps on nothing.
@@ -94,7 +88,7 @@ class RunStates:
     def _pass(self, end: float) -> None:
         """Each second all threads are looked through: those that turn out hot are watched from now on."""
         for keys in self._keys.values():
-            if _is_hot(keys.ran_since / (_PASS * WINDOW), keys.waited_since / (_PASS * WINDOW)):
+            if is_hot(keys.ran_since / (_PASS * WINDOW), keys.waited_since / (_PASS * WINDOW)):
                 keys.hot_until = end + _COOLS
             keys.ran_since = keys.waited_since = 0.0
 

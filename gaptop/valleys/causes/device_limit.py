@@ -37,7 +37,7 @@ def device_limit(evidence: Evidence) -> Finding:
         return Finding("device_limit", STRONG, detail, facts, remedy=_remedy(detail))
     foreign, usual_foreign = evidence.foreign, evidence.foreign_before
     if foreign is not None and foreign >= 1.0 and foreign > (usual_foreign or 0.0):
-        fact = Fact("device.foreign_processes", foreign, "processes", f"{foreign:.0f} foreign processes on the device")
+        fact = Fact("device.foreign_processes", foreign, "processes", f"foreign processes on the device: {foreign:.0f}")
         score = WEAK if evidence.device_idle else LIKELY
         return Finding("device_limit", score, "co-tenant", (fact,), unseen=unseen, remedy=Remedy.CO_TENANT)
     clock = evidence.clock_ratio
