@@ -30,6 +30,9 @@ class _Group(click.Group):
         return command
 
 
-@click.group(cls=_Group)
-def lab() -> None:
+@click.group(cls=_Group, invoke_without_command=True)
+@click.pass_context
+def lab(ctx: click.Context) -> None:
     """Simulate a server whose every idle interval has a known cause."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from gaptop.cli.durations import Duration, Number
 from gaptop.cli.exits import Exit, Stop
@@ -16,6 +17,7 @@ from gaptop.cli.exits import Exit, Stop
 if TYPE_CHECKING:
     from gaptop.lab.compare import Kind, Policy, Row
     from gaptop.lab.core.loads import Load
+    from gaptop.lab.core.model import DeviceModel
 
 POLICIES: Final = ("static", "continuous", "chunked", "disaggregated")
 OPEN: Final = ("steady", "poisson", "bursts")
@@ -79,7 +81,7 @@ class _Arrivals(click.ParamType[str]):
     type=Number(0.01, 1000),
     default=2.0,
     show_default=True,
-    help="Requests a second, if not closed.",
+    help="Requests a second of steady, poisson and bursts.",
 )
 @click.option("--prompt", type=_Lengths(), metavar="MIN-MAX", help="Tokens of a prompt, instead of a mix.")
 @click.option("--output", type=_Lengths(), metavar="MIN-MAX", help="Tokens of an answer, instead of a mix.")
@@ -89,7 +91,9 @@ class _Arrivals(click.ParamType[str]):
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of everything that is random.")
 @click.option("--seconds", type=Duration(), default="60s", show_default=True, metavar="TIME", help="Simulated time.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON; times in seconds.")
+@click.pass_context
 def compare(
+    ctx: click.Context,
     *,
     policies: tuple[Policy, ...],
     arrivals: str,
@@ -102,28 +106,47 @@ def compare(
     as_json: bool,
 ) -> None:
     """Run scheduling policies on the same simulated arrivals. Nothing is measured but the simulation."""
+    _refuse_what_is_not_used(ctx, arrivals, prompt or output)
     from gaptop.lab.compare import compare as run
     from gaptop.lab.core.model import HARDWARE
     from gaptop.lab.core.scheduler import NeverFits
 
     try:
-        rows = run(policies, _loads(arrivals, rate, seconds, prompt, output), HARDWARE[hardware], seed, seconds)
+        loads = _loads(arrivals, rate, seconds, prompt, output, HARDWARE[hardware])
+        rows = run(policies, loads, HARDWARE[hardware], seed, seconds)
     except NeverFits as error:
         raise Stop(f"{error}, so there is nothing to compare; ask for fewer tokens.", Exit.USAGE) from None
     click.echo(json.dumps([asdict(row) for row in rows], indent=2) if as_json else "\n".join(_table(rows)))
 
 
+def _refuse_what_is_not_used(ctx: click.Context, arrivals: str, lengths: object) -> None:
+    """An option that would change nothing is a misunderstanding."""
+    if arrivals in OPEN:
+        return
+    if ctx.get_parameter_source("rate") is ParameterSource.COMMANDLINE:
+        closed = "closed clients ask again as soon as they are answered"
+        why = closed if arrivals.startswith("closed:") else "the file says when each request comes"
+        raise click.UsageError(f"--rate is for {', '.join(OPEN)}: {why}; leave it out or choose one of those.", ctx)
+    if lengths and not arrivals.startswith("closed:"):
+        raise click.UsageError("--prompt and --output are not for a file: it has each request's lengths.", ctx)
+
+
 def _loads(
-    arrivals: str, rate: float, seconds: float, prompt: tuple[int, int] | None, output: tuple[int, int] | None
+    arrivals: str,
+    rate: float,
+    seconds: float,
+    prompt: tuple[int, int] | None,
+    output: tuple[int, int] | None,
+    device: DeviceModel,
 ) -> tuple[Load, ...]:
-    from gaptop.lab.compare import MIX, Kind, loads_of
+    from gaptop.lab.compare import MIX, Kind, loads_of, room_on
     from gaptop.lab.trace import TraceError
 
     mix: tuple[Kind, ...] = MIX
     if prompt or output:
         mix = (Kind(1.0, prompt or MIX[0].prompt, output or MIX[0].output),)
     try:
-        return loads_of(arrivals, rate, seconds, mix)
+        return loads_of(arrivals, rate, seconds, mix, room_on(device))
     except TraceError as error:
         raise Stop(str(error), Exit.UNREADABLE) from None
 

@@ -101,6 +101,7 @@ def run(
     if str(output) == "-":
         raise click.UsageError("the recording and its truth are two files, so they need a name: -o FILE.")
     from gaptop.cli.new_file import exists
+    from gaptop.cli.progress import Progress
     from gaptop.lab.fast.driver import Fast
     from gaptop.lab.fast.file import write
     from gaptop.lab.fast.truth import beside
@@ -124,12 +125,15 @@ def run(
     for path in (output, beside(output)):
         if path.exists():
             raise exists(path)
+    progress = Progress(seconds, lambda part: f"{part:.0f} of {seconds:g} simulated seconds")
     try:
-        truth = write(Fast(SCENARIOS[scenario], seed, seconds, view), output)
+        truth = write(Fast(SCENARIOS[scenario], seed, seconds, view), output, progress.done)
     except WriteError as error:
         raise Stop(str(error), Exit.UNWRITABLE) from None
     except OSError as error:
         raise Stop(
             f"cannot write {beside(output)}: {error.strerror}; give another place with -o.", Exit.UNWRITABLE
         ) from None
+    finally:
+        progress.close()
     tell(f"wrote {output} ({output.stat().st_size / 1e3:.0f} kB, {seconds:g} simulated seconds) and {truth}.")

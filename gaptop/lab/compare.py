@@ -67,11 +67,19 @@ def config_of(policy: Policy, device: DeviceModel) -> EngineConfig:
     return replace(base, disaggregated=policy == "disaggregated")
 
 
-def loads_of(arrivals: str, rate: float, seconds: float, mix: Sequence[Kind] = MIX) -> tuple[Load, ...]:
+def room_on(device: DeviceModel) -> int:
+    """Tokens of the longest request that every policy can run on that device."""
+    configs = [config_of(policy, device) for policy in POLICIES]
+    return min(min(config.max_model_len, config.num_blocks * config.block_size) for config in configs)
+
+
+def loads_of(
+    arrivals: str, rate: float, seconds: float, mix: Sequence[Kind] = MIX, room: int | None = None
+) -> tuple[Load, ...]:
     """``arrivals``: ``steady``, ``poisson``, ``bursts`` (of two seconds' requests), ``closed:N`` or a trace's path.
 
     ``rate``: requests a second of the open ones, which end after ``seconds``. Raises ValueError for a count that is no
-    number of clients, TraceError for a trace that cannot be used.
+    number of clients, TraceError for a trace that cannot be used, or asks for more than ``room`` tokens at once.
     """
     if arrivals in ("steady", "poisson"):
         return tuple(
@@ -91,7 +99,7 @@ def loads_of(arrivals: str, rate: float, seconds: float, mix: Sequence[Kind] = M
             for kind, each in zip(mix, _split(count, mix), strict=True)
             if each
         )
-    return (read_trace(Path(arrivals)),)
+    return (read_trace(Path(arrivals), room),)
 
 
 def compare(

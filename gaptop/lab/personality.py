@@ -24,6 +24,8 @@ PREFILL_WATTS = 395.0
 COLLECTIVE_WATTS = 98.0
 """A kernel that spins for its peers: hung NCCL was seen 100 % busy at 152 W of 700 (NVIDIA/nccl#1550): a fifth of the
 limit."""
+TRANSFER_WATTS = 120.0
+"""A collective that sends as much as the link takes: its copies keep few SMs and little of the memory busy."""
 FOREIGN_WATTS = 310.0
 WEDGE_WATTS = 110.0
 """A kernel that never ends: all it does is wait on its own memory."""
@@ -58,8 +60,11 @@ class Draw(NamedTuple):
 
 _DECODE: Final = Draw(DECODE_WATTS, 0.72, 0.86, 0.12, 0.74)
 _PREFILL: Final = Draw(PREFILL_WATTS, 0.41, 0.95, 0.63, 0.33)
+_LOOP: Final = Draw(DECODE_WATTS, 0.02, 0.9, 0.0, 0.02)
+"""A kernel that loops for ever over its registers: a real one was seen 100 % busy at 267 W, without a token."""
 _OTHERS: Final[dict[DeviceWork, Draw]] = {
     "collective": Draw(COLLECTIVE_WATTS, 0.01, 0.15, 0.0, 0.01),
+    "transfer": Draw(TRANSFER_WATTS, 0.2, 0.2, 0.0, 0.05),
     "foreign": Draw(FOREIGN_WATTS, 0.35, 0.8, 0.3, 0.4),
     "phantom": Draw(PHANTOM_WATTS, 0.0, 0.0, 0.0, 0.0),
     "wedge": Draw(WEDGE_WATTS, 0.02, 0.3, 0.0, 0.02),
@@ -69,14 +74,18 @@ _OTHERS: Final[dict[DeviceWork, Draw]] = {
 def draw_of(span: DeviceSpan | Busy) -> Draw:
     """Of one span. Power falls with the square of the clock: voltage follows it."""
     if span.kind == "step":
-        share = span.compute
-        mixed = [low + (high - low) * share for low, high in zip(_DECODE, _PREFILL, strict=True)]
-        found = Draw(*mixed)
+        found = _between(_DECODE, _PREFILL, span.compute)
+    elif span.kind == "wedge":
+        found = _between(_OTHERS["wedge"], _LOOP, span.compute)
     else:
         found = _OTHERS[span.kind]
     if span.clock == 1.0:
         return found
     return found._replace(watts=IDLE_WATTS + (found.watts - IDLE_WATTS) * span.clock**2)
+
+
+def _between(low: Draw, high: Draw, share: float) -> Draw:
+    return Draw(*(one + (other - one) * share for one, other in zip(low, high, strict=True)))
 
 
 class Busy(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from gaptop.lab.core.faults import Fault
 from gaptop.lab.core.loads import Arrivals, Burst, Clients
@@ -46,6 +47,33 @@ def _fault(name: str, says: str, cause: Cause, *faults: Fault) -> Scenario:
     return Scenario(name, says, (cause,), 10.0, (STEADY,), faults)
 
 
+ROOMY = EngineConfig(max_model_len=32_768, num_blocks=4096)
+"""Room for long documents: what a quantised model leaves on a large card."""
+
+BATCHES: Final = ((4, 750), (20, 60), (28, 40), (9, 310), (24, 110), (14, 140), (17, 100), (6, 150))
+"""Requests that come at once, and tokens of each prompt: the largest batches are not those that take most KV cache."""
+
+
+def _batches() -> Scenario:
+    """A batch each 10 s, and 1.2 s later host work that takes as long as it has requests."""
+    return Scenario(
+        "batch_work",
+        "work on the host for each running request: the larger the batch, the longer the gap",
+        ("host_starvation",),
+        10.0 * len(BATCHES),
+        (
+            replace(STEADY, count=3),
+            *(
+                Burst(at=2.0 + 10.0 * index, count=count, prompt=(prompt, prompt), output=(150, 160))
+                for index, (count, prompt) in enumerate(BATCHES)
+            ),
+        ),
+        tuple(
+            Fault("prepare_batch", 3.2 + 10.0 * index, 0.2 + 0.045 * count) for index, (count, _) in enumerate(BATCHES)
+        ),
+    )
+
+
 _ALL = (
     TOUR,
     Scenario("steady", "twenty chats without a break and nothing wrong", (), 60.0, (STEADY,)),
@@ -66,6 +94,15 @@ _ALL = (
         10.0,
         (STEADY, replace(LONG_DOCUMENT, at=5.0)),
     ),
+    Scenario(
+        "documents",
+        "documents of very different lengths among chats: the longer a prompt, the longer the gap",
+        ("prefill_interference",),
+        60.0,
+        (replace(STEADY, count=12), Arrivals(0.1, 5.0, 60.0, (1500, 24_000), (8, 24))),
+        engine=ROOMY,
+    ),
+    _batches(),
     Scenario(
         "cache_pressure",
         "two long urgent requests push the chats out of the KV cache",

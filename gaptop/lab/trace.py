@@ -34,16 +34,16 @@ class Trace:
         return None
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path, room: int | None = None) -> Trace:
     """A first line without any number is a heading; empty lines are skipped. The first request comes at time 0.
 
-    Raises TraceError where the file cannot be read or one of its lines cannot.
+    Raises TraceError where the file cannot be read or one of its lines cannot, or asks for more than ``room`` tokens.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             rows = [
-                _row(path, reader.line_num, cells)
+                _row(path, reader.line_num, cells, room)
                 for cells in reader
                 if any(cell.strip() for cell in cells) and not (reader.line_num == 1 and _is_heading(cells))
             ]
@@ -58,7 +58,7 @@ def read_trace(path: Path) -> Trace:
     return Trace(tuple((time - begin, prompt, output) for time, prompt, output in rows))
 
 
-def _row(path: Path, line: int, cells: list[str]) -> tuple[float, int, int]:
+def _row(path: Path, line: int, cells: list[str], room: int | None) -> tuple[float, int, int]:
     try:
         time, prompt, output = cells
         row = float(time), int(prompt), int(output)
@@ -69,6 +69,8 @@ def _row(path: Path, line: int, cells: list[str]) -> tuple[float, int, int]:
         raise _wrong(path, line, f"{cells[0].strip()} is no time in seconds")
     if row[1] < 1 or row[2] < 1:
         raise _wrong(path, line, "a request has at least one prompt token and one output token")
+    if room is not None and row[1] + row[2] > room:
+        raise _wrong(path, line, f"a request of {row[1] + row[2]} tokens can never run here, {room} is the most")
     return row
 
 
@@ -77,4 +79,12 @@ def _wrong(path: Path, line: int, what: str) -> TraceError:
 
 
 def _is_heading(cells: list[str]) -> bool:
-    return not any(character.isdigit() for cell in cells for character in cell)
+    return not any(_is_number(cell) for cell in cells)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

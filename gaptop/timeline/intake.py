@@ -11,6 +11,7 @@ from gaptop.timeline.source import SourceState
 from gaptop.timeline.stacks import Classify
 from gaptop.timeline.store import Store, trim
 from gaptop.timeline.threadset import ThreadSet
+from gaptop.timeline.types import SeriesId
 from gaptop.timeline.units import LARGEST, MICRO, micros, nearest
 
 _SOURCES: Final = 2_000
@@ -35,6 +36,8 @@ class Intake:
         """Whether stacks are classified here; without rules every stack's activity is ``other``."""
         self.health: dict[str, lines.Health] = {}
         """The newest health line of each source, and of collectors that have no source yet."""
+        self._totals: dict[tuple[SeriesId, float, float], tuple[float, float, float, float]] = {}
+        """What was asked of series since the newest line: mean, extremes, increase and coverage are one sum."""
         self._recorded: list[lines.Verdict] = []
         self._events: deque[lines.Event] = deque(maxlen=_EVENTS)
         self._store = Store()
@@ -63,6 +66,7 @@ class Intake:
 
     def apply(self, line: lines.Line) -> None:
         """Take in one line, as ``decode`` checked it: types are right, values may be anything."""
+        self._totals.clear()
         self._apply[type(line)](line)
 
     def _on_header(self, line: lines.Header) -> None:

@@ -120,6 +120,14 @@ class Timeline(Intake):
         return min(1.0, self._total(id, start, end)[3] / (end - start)) if end > start else 0.0
 
     def _total(self, id: SeriesId, start: float, end: float) -> tuple[float, float, float, float]:
+        """Lowest and highest value, integral, and seconds covered; asked again, it is not added up again."""
+        key = (id, start, end)
+        known = self._totals.get(key)
+        if known is None:
+            known = self._totals[key] = self._add_up(id, start, end)
+        return known
+
+    def _add_up(self, id: SeriesId, start: float, end: float) -> tuple[float, float, float, float]:
         series = self._store.get(id)
         if series is None or not start < end:
             return 0.0, 0.0, 0.0, 0.0

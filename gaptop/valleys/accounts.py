@@ -73,7 +73,7 @@ class Accounts:
             valley = with_own_tokens(episode.valley, episode.server, others)
             self.final.append(valley)
             self._servers[valley.id] = episode.server
-            sample = sampled(self._timeline, valley, episode.scope.metrics, episode.server)
+            sample = sampled(self._timeline, valley, episode.scope.metrics, episode.server, episode.before)
             if sample is not None:
                 self.recurring.add(sample)
             idle = by_cause(self._timeline, valley, self._taken, counted=self._counted)

@@ -88,9 +88,17 @@ _BY_CAUSE: Final[dict[tuple[Cause, str], str]] = {
 
 _TEXTS: Final = BY_REMEDY | OTHERS_BY_REMEDY
 
+_OF_ALL_RANKS: Final = frozenset({Remedy.USUAL, Remedy.COLLECTIVE, Remedy.SLOW_COLLECTIVE, Remedy.TRANSFER})
+_LATE_RANK: Final = " Look at that rank, not at the network: its peers only wait for it."
+
 
 def advice(cause: Cause, remedy: Remedy, engine: str) -> str:
-    """The sub-cause's own advice, else the engine's, else the cause's."""
+    """The sub-cause's own advice, else the engine's, else the cause's; of a straggler, what makes it late."""
+    said = _advice(cause, remedy, engine)
+    return said + _LATE_RANK if cause == "synchronisation" and remedy not in _OF_ALL_RANKS else said
+
+
+def _advice(cause: Cause, remedy: Remedy, engine: str) -> str:
     if remedy is Remedy.FRONT_STOPPED:
         remedy = Remedy.STOPPED
     for kind in ((remedy, engine), (remedy, "")):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.advice_remedies import GRAMMAR
 from gaptop.valleys.model import Cause
 from gaptop.valleys.remedy import Remedy
 
@@ -27,10 +28,12 @@ OTHERS_BY_REMEDY: Final[dict[tuple[Remedy, str], str]] = {
         "Raise num_postprocess_workers (in the YAML of options), or shorten prompts. --max_batch_size will not help:"
         " the requests never reach the executor."
     ),
-    (Remedy.GRAMMAR, _SGLANG): (
-        "Reuse schemas so that grammars are compiled once, or choose another --grammar-backend."
-        " More GPU memory will not help."
+    (Remedy.MAYBE_GC, _SGLANG): (
+        "Serve with --gc-warning-threshold-secs 0.1, which logs long garbage collections. If it is one, freeze the heap"
+        " after warm-up (POST /freeze_gc); if none is logged, look at the frame that is named. A higher"
+        " --mem-fraction-static will not help."
     ),
+    (Remedy.GRAMMAR, _SGLANG): GRAMMAR.format(backend="--grammar-backend"),
     (Remedy.BATCH_BOUNDARY, _TRTLLM): (
         "Requests joined only when the batch before them had ended: choose another scheduler policy than STATIC_BATCH."
         " A higher --max_batch_size will not help: it was not reached."

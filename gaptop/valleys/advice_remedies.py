@@ -9,6 +9,18 @@ from gaptop.valleys.remedy import Remedy
 _VLLM: Final = "vllm"
 _LLAMA: Final = "llamacpp"
 
+_FRONT_END: Final = (
+    "Spread the front end over more {processes}, move image and tokeniser work to the clients, or shorten prompts."
+    " The scheduler's flags will not help: the requests never reach it."
+)
+GRAMMAR: Final = (
+    "Reuse schemas so that grammars are compiled once, or choose another {backend}. More GPU memory will not help."
+)
+_DEFERRED: Final = (
+    "Look at what the deferred requests wait for: a KV connector (prefetch earlier), an adapter's {slot}, a grammar."
+    " {cap} will not help: the scheduler passed them over."
+)
+
 BY_REMEDY: Final[dict[tuple[Remedy, str], str]] = {
     (Remedy.CLIENT_LIMITED, ""): (
         "Raise the clients' concurrency (more connections or processes, a faster load tool)."
@@ -24,14 +36,8 @@ BY_REMEDY: Final[dict[tuple[Remedy, str], str]] = {
         "Requests joined only when the batch before them had ended: switch continuous batching on (--cont-batching)."
         " More slots will not help: they were free."
     ),
-    (Remedy.DEFERRED, ""): (
-        "Look at what the deferred requests wait for: a KV connector, an adapter's slot, a grammar. A higher cap on"
-        " sequences will not help: the scheduler passed them over."
-    ),
-    (Remedy.DEFERRED, _VLLM): (
-        "Look at what the deferred requests wait for: the KV connector (prefetch earlier), an adapter's slot (raise"
-        " --max-loras), a grammar. Raising --max-num-seqs will not help: the scheduler passed them over."
-    ),
+    (Remedy.DEFERRED, ""): _DEFERRED.format(slot="slot", cap="A higher cap on sequences"),
+    (Remedy.DEFERRED, _VLLM): _DEFERRED.format(slot="slot (--max-loras)", cap="Raising --max-num-seqs"),
     (Remedy.UNDER_LIMIT, ""): (
         "Look in the server's log for what keeps requests out (lengths, adapters, grammars). A higher cap on sequences"
         " will not help: it was not reached."
@@ -51,14 +57,8 @@ BY_REMEDY: Final[dict[tuple[Remedy, str], str]] = {
     (Remedy.PREFILL_ALONE, ""): (
         "Nothing was held up but the request itself: a faster prefill (prefix caching, shorter prompts) is what helps."
     ),
-    (Remedy.FRONT_END, ""): (
-        "Spread the front end over more processes, move image and tokeniser work to the clients, or shorten prompts."
-        " The scheduler's flags will not help: the requests never reach it."
-    ),
-    (Remedy.FRONT_END, _VLLM): (
-        "Spread the front end over more processes (--api-server-count), move image and tokeniser work to the clients,"
-        " or shorten prompts. The scheduler's flags will not help: the requests never reach it."
-    ),
+    (Remedy.FRONT_END, ""): _FRONT_END.format(processes="processes"),
+    (Remedy.FRONT_END, _VLLM): _FRONT_END.format(processes="processes (--api-server-count)"),
     (Remedy.STOPPED, ""): (
         "Let the process run on (kill -CONT PID) or find the debugger that holds it. No flag of the server will help."
     ),
@@ -97,14 +97,18 @@ BY_REMEDY: Final[dict[tuple[Remedy, str], str]] = {
         "Freeze the heap after warm-up (gc.freeze()) or raise gc.set_threshold. More cores will not help: GC holds the"
         " interpreter lock."
     ),
-    (Remedy.GRAMMAR, ""): (
-        "Reuse schemas so that grammars are compiled once, or choose another grammar backend."
-        " More GPU memory will not help."
+    (Remedy.MAYBE_GC, ""): (
+        "If the frame that is named is the same each time, look at what its line does. If it differs, have long garbage"
+        " collections logged (gc.callbacks) and freeze the heap after warm-up (gc.freeze()). A faster or less shared"
+        " core helps in either case, a larger KV cache in none: it will not help."
     ),
-    (Remedy.GRAMMAR, _VLLM): (
-        "Reuse schemas so that grammars are compiled once, or choose another --structured-outputs-config.backend."
-        " More GPU memory will not help."
+    (Remedy.MAYBE_GC, _VLLM): (
+        "Serve once with VLLM_GC_DEBUG=1: it logs each garbage collection, and how long it took. If it is one, freeze"
+        " the heap after warm-up (gc.freeze()) or raise gc.set_threshold; if none is logged, look at the frame that is"
+        " named. A larger KV cache will not help."
     ),
+    (Remedy.GRAMMAR, ""): GRAMMAR.format(backend="grammar backend"),
+    (Remedy.GRAMMAR, _VLLM): GRAMMAR.format(backend="--structured-outputs-config.backend"),
     (Remedy.LOGGING, ""): (
         "Lower the log level, switch off access logs, and let the log go to a file or a pipe that is read fast. More"
         " cores will not help."
@@ -200,6 +204,15 @@ BY_REMEDY: Final[dict[tuple[Remedy, str], str]] = {
     ),
     (Remedy.COLLECTIVE, ""): (
         "Look at the slowest rank: its host threads, its clocks, its link. Tuning the other ranks will not help."
+    ),
+    (Remedy.STRAGGLER, ""): (
+        "Give the late rank's process the cores that its peers have, and look at what it does alone (driver work,"
+        " logging, a plugin)."
+    ),
+    (Remedy.SLOW_COLLECTIVE, ""): (
+        "Look at the links between the devices (nvidia-smi topo -m, nvidia-smi nvlink -e, the PCIe generation and width"
+        " in nvidia-smi -q) and at what moves so much (experts that are rebalanced, weights or KV that are sent). More"
+        " cores will not help: all ranks are in it."
     ),
     (Remedy.MAYBE_PREFILL, ""): (
         "Wait for it to end: the engine tells of a long prefill only then. If nothing comes for minutes, dump the"

@@ -13,6 +13,7 @@ from gaptop.valleys import reading
 from gaptop.valleys.gather_prompt import BOOKING
 from gaptop.valleys.model import Valley
 from gaptop.valleys.recurrence import Sample
+from gaptop.valleys.reference import Reference
 
 LEAD: Final = 0.5
 """Seconds before a valley in which a prompt that belongs to it may already be told of: one reading."""
@@ -24,13 +25,18 @@ OUTPUTS: Final = 10.0
 """Seconds before a valley over which finished requests are counted."""
 
 
-def sampled(timeline: Timeline, valley: Valley, metrics: Sequence[str], server: str) -> Sample | None:
+def sampled(
+    timeline: Timeline, valley: Valley, metrics: Sequence[str], server: str, ordinary: Sequence[reading.Interval]
+) -> Sample | None:
     """A final valley with what was around it, read up to a second after its end; None for one that did not end by a
-    rise."""
+    rise. ``ordinary``: the time before it with which it is compared."""
     if valley.end_s is None or valley.became_level:
         return None
     start, end = valley.start_s, valley.end_s
     before = max(0.0, start - BEFORE)
+    booked = max(0.0, start - LEAD), end + BOOKING
+    tokens, prompts = _prompts(timeline, metrics, *booked)
+    usual = Reference(timeline, ordinary).rate("tokens.prompt", metrics)
     members = valley.members if valley.kind == "utilisation" else ()
     return Sample(
         id=valley.id,
@@ -43,21 +49,25 @@ def sampled(timeline: Timeline, valley: Valley, metrics: Sequence[str], server: 
         idle_s=tuple(item.idle_s for item in members),
         cause=valley.verdict.cause,
         detail=valley.verdict.detail,
-        prompt_tokens=_prompt_tokens(timeline, metrics, max(0.0, start - LEAD), end + BOOKING),
+        prompt_tokens=None if tokens is None or prompts is None else tokens / prompts,
         output_tokens=_output_tokens(timeline, metrics, max(0.0, start - OUTPUTS), end + BOOKING),
         running=reading.mean(timeline, "sched.running", metrics, before, start),
         kv_used=reading.mean(timeline, "kv.used", metrics, before, start, "max"),
+        prompts=prompts,
+        prompts_usual=None if usual is None else usual * (booked[1] - booked[0]),
     )
 
 
-def _prompt_tokens(timeline: Timeline, metrics: Sequence[str], start: float, end: float) -> float | None:
-    """Prompt tokens a request that was begun; None where no prompt was told of."""
+def _prompts(
+    timeline: Timeline, metrics: Sequence[str], start: float, end: float
+) -> tuple[float, float] | tuple[None, None]:
+    """Prompt tokens, and the requests that were begun; None where no prompt was told of."""
     tokens = reading.increase(timeline, "tokens.prompt", metrics, start, end)
     begun = _begun(timeline, metrics, start, end)
     if tokens is None or tokens < 1.0 or begun is None:
-        return None
+        return None, None
     # A prompt that was begun before, and is booked now, is one request too.
-    return tokens / max(1.0, begun)
+    return tokens, max(1.0, begun)
 
 
 def _begun(timeline: Timeline, metrics: Sequence[str], start: float, end: float) -> float | None:

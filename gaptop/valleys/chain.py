@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from gaptop.valleys.causes.rule import FEW, KV_FULL, SOME, WORKER_UNSEEN, quiet
@@ -17,22 +18,29 @@ _BLOCKS: Final[dict[Cause, str]] = {
     "cache_pressure": "KV blocks",
     "host_starvation": "step preparation",
     "synchronisation": "launch and sync",
-    "external_wait": "queue",
+    "external_wait": "step preparation",
     "compiling": "launch and sync",
     "device_limit": "device",
     "stalled_busy": "device",
 }
 
 
+_BY_REMEDY: Final[dict[tuple[Cause, Remedy], str]] = {
+    ("host_starvation", Remedy.FRONT_END): "front end",
+    ("host_starvation", Remedy.FRONT_STOPPED): "front end",
+    ("external_wait", Remedy.DEFERRED): "queue",
+}
+"""Where the sub-cause names another link than its cause does."""
+
+
 def blocked_link(finding: Finding) -> str | None:
     """The link that this cause names as the one that holds the others up."""
-    if finding.remedy in (Remedy.FRONT_END, Remedy.FRONT_STOPPED):
-        return "front end"
-    return _BLOCKS.get(finding.cause)
+    return _BY_REMEDY.get((finding.cause, finding.remedy)) or _BLOCKS.get(finding.cause)
 
 
 def chain(evidence: Evidence, finding: Finding) -> tuple[Link, ...]:
-    """All links in order. The verdict's own link is blocked; the others say what was seen of them."""
+    """All links in order. The verdict's own link is blocked, and none before it: what was seen of those did not hold
+    the others up."""
     blocked = blocked_link(finding)
     made = (
         _arrivals(evidence),
@@ -45,12 +53,12 @@ def chain(evidence: Evidence, finding: Finding) -> tuple[Link, ...]:
         _device(evidence),
     )
     assert tuple(link.link for link in made) == LINKS
-    return tuple(
-        Link(link.link, "blocked", link.signal, link.value, finding.detail or link.says)
-        if link.link == blocked
-        else link
-        for link in made
-    )
+    if blocked is None:
+        return made
+    at = LINKS.index(blocked)
+    before = (replace(link, state="fine") if link.state == "blocked" else link for link in made[:at])
+    own = Link(blocked, "blocked", made[at].signal, made[at].value, finding.detail or made[at].says)
+    return (*before, own, *made[at + 1 :])
 
 
 def _state(blocked: bool) -> LinkState:

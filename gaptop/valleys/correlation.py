@@ -35,6 +35,17 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     return None if scale == 0.0 else min(1.0, max(-1.0, float((a * b).sum()) / scale))
 
 
+def partial(first: Sequence[float], second: Sequence[float], given: Sequence[float]) -> float | None:
+    """Rank correlation of what equal values of the third leave (Kendall, Biometrika 32, 1942, on Spearman's rho); None
+    where nothing is left."""
+    both = spearman(first, second)
+    one, other = spearman(first, given), spearman(second, given)
+    if both is None or one is None or other is None:
+        return both
+    left = (1.0 - one * one) * (1.0 - other * other)
+    return None if left < 1e-9 else min(1.0, max(-1.0, (both - one * other) / math.sqrt(left)))
+
+
 def independent(first: Sequence[float], second: Sequence[float]) -> float:
     """As how many independent pairs the series (in the order of time) count, at most their number.
 

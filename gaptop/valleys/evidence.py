@@ -67,6 +67,20 @@ class Gil:
 
 
 @dataclass(frozen=True, slots=True)
+class Stay:
+    """The longest time for which a critical thread kept one and the same stack: its ``share`` of what was seen.
+
+    ``usual``: mean seconds of such times of the same ``activity`` in ordinary times, None where it was not seen.
+    """
+
+    seconds: float
+    share: float
+    activity: str
+    frame: str
+    usual: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Cores:
     """Whether the threads could have a core: what they wanted, what they may use, and who else used it.
 
@@ -93,8 +107,8 @@ class ThreadView:
     """What a thread did during the valley (shares of the time that was seen) and before it.
 
     ``activities`` comes from stacks (py-spy), the shares of time after it from the kernel (/proc); each None where not
-    seen. ``unrecognised`` is the innermost frame that a critical thread was in most of all that no rule knows. ``held``
-    is what both say together, None where either was not seen or there was nothing to tell apart.
+    seen. ``unrecognised`` is the innermost frame that it was in most of all that no rule knows. ``held`` is what both
+    say together, None where either was not seen or there was nothing to tell apart.
     """
 
     role: str
@@ -104,12 +118,41 @@ class ThreadView:
     on_cpu: float | None = None
     on_cpu_before: float | None = None
     wants_cpu: float | None = None
+    wants_cpu_before: float | None = None
     blocked_on_disk: float | None = None
     unrecognised: str = ""
     frames: Mapping[str, float] = field(default_factory=dict)
     """Shares of a critical thread's time in what only its frames tell (``gather_frames``)."""
     held: Held | None = None
     gil: Gil | None = None
+    stay: Stay | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankView:
+    """One of several tensor-parallel ranks. ``late``: the share of the judged time in which it (or few others with it)
+    did something else while its peers waited; ``doing``: the activity that this mostly was, ``strange`` its innermost
+    frame where no rule knows it. ``busy`` is its own device's. Each None where not seen."""
+
+    name: str
+    late: float | None = None
+    doing: str = ""
+    strange: str = ""
+    wants_cpu: float | None = None
+    busy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankViews:
+    """The ranks that every step needs, none where there are fewer than two. ``total`` there are, ``stacks`` of them
+    were seen by their stacks; ``skewed``: the share of the judged time in which a minority came late. ``led``: an
+    engine of its own hands them their steps, and is none of them."""
+
+    total: int = 0
+    stacks: int = 0
+    skewed: float | None = None
+    led: bool = True
+    ranks: tuple[RankView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +182,10 @@ class Evidence:
     power_every: float | None = None
     """Seconds between two readings of power."""
     moved: Traffic | None = None
+    link: Traffic | None = None
+    """The way that carries most in ordinary steps."""
     clock_ratio: float | None = None
+    """SM clock against the time before, of the device that lost most: ranks wait for the slowest."""
     limit_share: float | None = None
     limit_share_before: float | None = None
     limit_reason: str = ""
@@ -203,11 +249,14 @@ class Evidence:
     children_before: float | None = None
     """CPU seconds a second of the server's children that have ended."""
     throttled_share: float | None = None
+    throttled_before: float | None = None
     cores_used: float | None = None
     cores_used_before: float | None = None
     """Cores that the server's processes used, all together."""
     cores: Cores = Cores()
+    ranks: RankViews = RankViews()
     major_faults: float | None = None
+    major_faults_before: float | None = None
     young_seconds: float | None = None
     slow_calls: int = 0
     own_share: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from gaptop.timeline.timeline import Timeline
@@ -14,7 +15,9 @@ from gaptop.valleys.gather_cores import cores, throttled_share, unread
 from gaptop.valleys.gather_device import (
     against_before,
     counters_fell,
+    least_against_before,
     limits,
+    link,
     longest_period,
     moved,
     own_share,
@@ -23,6 +26,7 @@ from gaptop.valleys.gather_device import (
 )
 from gaptop.valleys.gather_host import stopped_roles, thread_views
 from gaptop.valleys.gather_prompt import prompt_flow, prompt_late, prompt_settled
+from gaptop.valleys.gather_ranks import ranks
 from gaptop.valleys.gather_server import Told
 from gaptop.valleys.gather_steps import progress_between
 from gaptop.valleys.model import ValleyKind
@@ -92,11 +96,9 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         counters_fell=counters_fell(timeline, independent, start, end, level, busy, before),
         power_every=longest_period(views, "device.power", stretch.devices),
         moved=moved(timeline, stretch.devices, start, end, before),
+        link=link(timeline, stretch.devices, start, end, before),
         power_ratio=ratio(power, before.mean("device.power", stretch.devices)),
-        clock_ratio=ratio(
-            reading.mean(timeline, "device.clock_sm", stretch.devices, start, end),
-            before.mean("device.clock_sm", stretch.devices),
-        ),
+        clock_ratio=least_against_before(timeline, "device.clock_sm", stretch.devices, start, end, before),
         limit_share=limited,
         limit_share_before=limited_before,
         limit_reason=reason,
@@ -146,10 +148,13 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         children_rate=reading.rate(timeline, "host.children_seconds", host, start, end + LOOK_AHEAD),
         children_before=before.rate("host.children_seconds", host),
         throttled_share=throttled_share(timeline, host, start, end),
+        throttled_before=before.ask(("throttled", *host), partial(throttled_share, timeline, host)),
         cores=cores(timeline, scope, threads, start, end, before),
+        ranks=ranks(timeline, scope, start, end),
         cores_used=reading.rate(timeline, "host.cpu_seconds", host, start, end),
         cores_used_before=before.rate("host.cpu_seconds", host),
         major_faults=reading.rate(timeline, "host.major_faults", host, start, end),
+        major_faults_before=before.rate("host.major_faults", host),
         young_seconds=_young(timeline, scope, end),
         slow_calls=slow_calls(timeline, start, end),
         own_share=own_share(timeline, stretch.devices, start, end, before),

@@ -19,16 +19,18 @@ WANTED: Final = 0.2
 
 
 def throttled_share(timeline: Timeline, host: Sequence[str], start: float, end: float) -> float | None:
-    """Share of the time that the server's cgroup was held back by its CPU quota.
+    """Share of the time that the server's cgroup was held back by its CPU quota, at most.
 
-    By periods of the quota where they are told: the kernel adds the held-back time up over all cores.
+    The kernel adds the held-back time up over all cores, and counts a period as held back however short of it was: each
+    alone says too much, so that the lesser of the two is told.
     """
     periods = reading.increase(timeline, "host.quota_periods", host, start, end)
     held = reading.increase(timeline, "host.throttled_periods", host, start, end)
-    if periods is not None and held is not None:
-        return held / periods if periods > 0.0 else 0.0
     seconds = reading.rate(timeline, "host.throttled", host, start, end)
-    return None if seconds is None else min(1.0, seconds)
+    told = [] if seconds is None else [min(1.0, seconds)]
+    if periods is not None and held is not None:
+        told.append(held / periods if periods > 0.0 else 0.0)
+    return min(told, default=None)
 
 
 def unread(timeline: Timeline, host: Sequence[str], start: float, end: float, before: Reference) -> Gauge | None:

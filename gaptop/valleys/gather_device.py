@@ -41,6 +41,14 @@ def against_before(
     return ratio(reading.mean(timeline, signal, sources, start, end, "mean"), before.mean(signal, sources, "mean"))
 
 
+def least_against_before(
+    timeline: Timeline, signal: str, sources: Sequence[str], start: float, end: float, before: Reference
+) -> float | None:
+    """The same of the one device that lost most."""
+    found = [against_before(timeline, signal, (source,), start, end, before) for source in sources]
+    return min((item for item in found if item is not None), default=None)
+
+
 def ratio(value: float | None, before: float | None) -> float | None:
     """A value against the one before; None where either was not seen, or there was nothing before."""
     return None if value is None or before is None or before <= 0.0 else value / before
@@ -70,42 +78,61 @@ def longest_period(views: Mapping[str, SourceView], signal: str, sources: Sequen
 
 
 def moved(timeline: Timeline, sources: Sequence[str], start: float, end: float, before: Reference) -> Traffic | None:
-    """The busiest way in or out; None where none was counted."""
+    """The way in or out whose traffic rose most; None where none was counted."""
+    found = _traffic(timeline, sources, start, end, before)
+    return max(found, key=lambda item: item.rate - (item.before or 0.0), default=None)
+
+
+def link(timeline: Timeline, sources: Sequence[str], start: float, end: float, before: Reference) -> Traffic | None:
+    """The way that carries most in ordinary steps; None where none was counted then, or its readings lie too far apart
+    to tell of this time."""
+    found = [item for item in _traffic(timeline, sources, start, end, before) if item.before is not None]
+    most = max(found, key=lambda item: item.before or 0.0, default=None)
+    every = None if most is None else longest_period(timeline.sources, most.signal, sources)
+    return None if every is None or 2 * every > end - start else most
+
+
+def _traffic(timeline: Timeline, sources: Sequence[str], start: float, end: float, before: Reference) -> list[Traffic]:
     found = []
     for signal, says in WAYS:
         rate = reading.rate(timeline, signal, sources, start, end)
         if rate is not None:
             found.append(Traffic(signal, says, rate, before.rate(signal, sources)))
-    return max(found, key=lambda item: item.rate - (item.before or 0.0), default=None)
+    return found
 
 
 def limits(
     timeline: Timeline, sources: Sequence[str], start: float, end: float, before: Reference
 ) -> tuple[str, float | None, float | None]:
-    """The strongest harmful clock-event reason, its share of the stretch, and its share before."""
+    """The harmful clock-event reason that grew most against the time before, its share of the stretch, and its share
+    before. One that was there all along must not hide another that is new."""
     best: tuple[str, float | None, float | None] = ("", None, None)
     for item in reading.series(timeline, "device.limit_seconds", sources):
         reason = split_key(item.key)[1].get("reason", "")
-        grown = timeline.increase(item, start, end)
-        if grown is None or reason in HARMLESS_REASONS:
+        share = _limited(timeline, item, start, end)
+        if share is None or reason in HARMLESS_REASONS:
             continue
-        share = min(1.0, grown / (end - start))
-        if best[1] is None or share > best[1]:
-            earlier = before.ask(("limit", item), partial(_rate, timeline, item))
+        earlier = before.ask(("limit", item), partial(_limited, timeline, item))
+        if best[1] is None or share - (earlier or 0.0) > best[1] - (best[2] or 0.0):
             best = (reason, share, earlier)
     if best[1] is not None:
         return best
     for item in reading.series(timeline, "device.limit_reasons", sources):
-        steps = timeline.steps(item, start, end)
-        if len(steps.value):
-            harmful = [bool(int(value) & HARMFUL_BITS) for value in steps.value.tolist()]
-            return "clock-event bits", sum(harmful) / len(harmful), None
+        share = _harmed(timeline, item, start, end)
+        if share is not None:
+            return "clock-event bits", share, before.ask(("limit", item), partial(_harmed, timeline, item))
     return best
 
 
-def _rate(timeline: Timeline, item: SeriesId, start: float, end: float) -> float | None:
+def _limited(timeline: Timeline, item: SeriesId, start: float, end: float) -> float | None:
     grown = timeline.increase(item, start, end)
-    return None if grown is None else grown / (end - start)
+    return None if grown is None else min(1.0, grown / (end - start))
+
+
+def _harmed(timeline: Timeline, item: SeriesId, start: float, end: float) -> float | None:
+    """Share of the readings of the clock-event bits that tell of a limit; None where there was none."""
+    values = timeline.steps(item, start, end).value.tolist()
+    return sum(bool(int(value) & HARMFUL_BITS) for value in values) / len(values) if values else None
 
 
 def slow_calls(timeline: Timeline, start: float, end: float) -> int:

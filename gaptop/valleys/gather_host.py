@@ -11,6 +11,7 @@ from gaptop.timeline.types import SeriesId, ThreadId
 from gaptop.valleys import reading
 from gaptop.valleys.evidence import Gil, ThreadView
 from gaptop.valleys.gather_frames import RARE, frames_tell
+from gaptop.valleys.gather_stay import frame_name, longest_stay
 from gaptop.valleys.host_held import held, worth_joining
 from gaptop.valleys.host_view import HOST_WORK
 from gaptop.valleys.joint import RUNNING, WANTS, join
@@ -25,7 +26,7 @@ UNSURE: Final = 2.0
 """Two edges, each as unsure as the source says: what is shorter than their doubt holds a sample or two, no share."""
 
 MIN_STRANGE: Final = 0.3
-"""Unrecognised code on the critical thread is named where it takes this share of the time."""
+"""Unrecognised code is named where it takes this share of a thread's time."""
 
 GRAINS: Final = 8.0
 """Slices of a join are this many times as long as an edge between stacks is unsure: shorter ones would hold too few
@@ -47,7 +48,7 @@ def thread_views(
     stacks = {process.pid: process for process in scope.stacks}
     for process in scope.stacks:
         for thread in timeline.threads(process.source):
-            view = _stacks(timeline, process, thread, start, end)
+            view = _stacks(timeline, process, thread, start, end, before)
             if view is not None and (_wanted(process, thread.tid) or _helps(view)):
                 found[process.pid, thread.tid] = view
     for process in scope.states:
@@ -80,7 +81,9 @@ def _tids(timeline: Timeline, process: ProcessRef) -> list[int]:
     return sorted(int(tid) for tid in labels if tid.isdigit() and _wanted(process, int(tid)))
 
 
-def _stacks(timeline: Timeline, process: ProcessRef, thread: ThreadId, start: float, end: float) -> ThreadView | None:
+def _stacks(
+    timeline: Timeline, process: ProcessRef, thread: ThreadId, start: float, end: float, before: Reference
+) -> ThreadView | None:
     if end - start < UNSURE * timeline.sources[process.source].info.error:
         return None
     seconds = timeline.shares(thread, start, end)
@@ -89,24 +92,24 @@ def _stacks(timeline: Timeline, process: ProcessRef, thread: ThreadId, start: fl
         return None
     critical = _critical(process, thread.tid)
     rare = sum(seconds.get(name, 0.0) for name in RARE)
-    strange = critical and seconds.get("other", 0.0) >= MIN_STRANGE * total
+    strange = seconds.get("other", 0.0) >= MIN_STRANGE * total
     return ThreadView(
         role=process.role,
         name=timeline.thread_name(thread),
         critical=critical,
         activities={activity: share / total for activity, share in sorted(seconds.items())},
-        unrecognised=_strangest(timeline, thread, start, end) if strange else "",
+        unrecognised=strangest(timeline, thread, start, end) if strange else "",
         frames=frames_tell(timeline, thread, start, end, total) if critical and rare >= MIN_STRANGE * total else {},
+        stay=longest_stay(timeline, thread, start, end, total, before) if critical else None,
     )
 
 
-def _strangest(timeline: Timeline, thread: ThreadId, start: float, end: float) -> str:
+def strangest(timeline: Timeline, thread: ThreadId, start: float, end: float) -> str:
     """The innermost frame of the unrecognised stacks that took longest, as ``function (file)``."""
     took: dict[str, float] = {}
     for span in timeline.spans(thread, start, end):
-        frames = timeline.frames(span.stack) if span.activity == "other" else ()
-        if frames:
-            name = f"{frames[-1][0]} ({frames[-1][1].rpartition('/')[2]})"
+        name = frame_name(timeline.frames(span.stack)) if span.activity == "other" else ""
+        if name:
             took[name] = took.get(name, 0.0) + min(span.end, end) - max(span.start, start)
     return max(took, key=lambda name: (took[name], name), default="")
 
@@ -131,11 +134,12 @@ def _states(
     view = replace(known or ThreadView(process.role, str(tid), _critical(process, tid)), on_cpu=on_cpu)
     if not view.critical:
         return view
-    ran = _key(process, "host.oncpu", tid)
+    ran, waited = _key(process, "host.oncpu", tid), _key(process, "host.runqueue_wait", tid)
     return replace(
         view,
         on_cpu_before=before.ask(("on_cpu", ran), partial(timeline.mean, ran)),
         wants_cpu=share("host.runqueue_wait"),
+        wants_cpu_before=before.ask(("wants_cpu", waited), partial(timeline.mean, waited)),
         blocked_on_disk=share("host.blocked", on="disk"),
     )
 

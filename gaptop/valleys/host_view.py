@@ -72,6 +72,9 @@ class FrontView:
     busy: float | None
     activity: str
     name: str
+    code: str = ""
+    """Where ``activity`` is code that no rule knows: its innermost frame."""
+    on_cpu: float | None = None
 
 
 def _share(view: ThreadView, names: frozenset[str]) -> float:
@@ -159,6 +162,12 @@ def critical(evidence: Evidence) -> CriticalView:
     )
 
 
+def engine_alone(evidence: Evidence) -> float:
+    """Host work of an engine that hands its ranks their steps and is none of them, as a share of the time."""
+    engines = [item for item in evidence.threads if item.critical and item.role == "engine" and evidence.ranks.led]
+    return max((_work(item) for item in engines), default=0.0)
+
+
 def grammar_compiler(evidence: Evidence) -> tuple[ThreadView | None, float]:
     """The thread beside the critical ones that worked most on grammars, and its share of the time."""
     beside = [item for item in evidence.threads if not item.critical and item.role != "api"]
@@ -203,8 +212,25 @@ def front_end(evidence: Evidence) -> FrontView:
             if busy is not None and busy >= BUSY and item.role == "server" and item.activities is None:
                 return FrontView(None, "", "")
             if busy is not None and (best.busy is None or busy > best.busy):
-                best = FrontView(busy, _top(item, FRONT_WORK), item.name)
+                best = FrontView(busy, _top(item, FRONT_WORK), item.name, item.unrecognised, item.on_cpu)
     return best
+
+
+def unsure_front(evidence: Evidence) -> str:
+    """What one of the front end's threads may have been at, though nothing shows that it worked: it was in code that no
+    rule knows, or on a core while its stack says that it waits. Nothing where each was seen to wait."""
+    for item in evidence.threads:
+        if item.activities is None or not (item.role == "api" or (item.role == "server" and not item.critical)):
+            continue
+        strange, waits = _one(item, "other"), _share(item, WAITS - {"poll"})
+        if strange >= BUSY:
+            where = f" ({item.unrecognised})" if item.unrecognised else ""
+            return f"what front-end thread {item.name} did in code that no rule knows, {strange:.0%} of the time{where}"
+        if item.on_cpu is not None and item.on_cpu >= BUSY and waits >= BUSY:
+            return (
+                f"what kept front-end thread {item.name} on a core {item.on_cpu:.0%} of the time, in a frame that waits"
+            )
+    return ""
 
 
 def _front_busy(view: ThreadView) -> float | None:

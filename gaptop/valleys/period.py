@@ -38,6 +38,12 @@ ROW: Final = 4
 CHANCE: Final = 1e-3
 """How probable it may be that any of the lags looked at shows as much by chance."""
 
+TWO: Final = 1.5
+"""A lag of more than so many usual intervals holds two of them."""
+
+ORDERS: Final = 20
+"""How often the intervals are put into another order."""
+
 FINER: Final = 1.03
 """One lag of the grid to the next; the grid begins at one cell, so that it is the same for every stream."""
 
@@ -140,12 +146,32 @@ def _candidates(
         there, of = _followed(starts, lags / part, np.maximum(near / part, error))
         good &= there < MOST * of
     enough = np.flatnonzero(good)
-    passed = [
-        index
-        for index in enough.tolist()
-        if _at_least(int(followed[index]), int(looked[index]), float(usual[index])) <= chance
-    ]
+    passed = _unlikely(enough, followed, looked, usual, chance)
+    if len(passed):
+        mixed = _mixed(starts, lags[passed], near[passed])
+        # Lags of one interval are left out: neighbours that come at equal times are a period in any order.
+        above = lags[passed] > TWO * float(np.median(np.diff(starts)))
+        usual[passed] = np.maximum(usual[passed], np.where(above, mixed, 0.0))
+        passed = _unlikely(passed, followed, looked, usual, chance)
     return lags[passed].tolist(), near[passed].tolist()
+
+
+def _unlikely(among: Indices, followed: Indices, looked: Indices, usual: Floats, chance: float) -> Indices:
+    """Those at which so many followers are no chance."""
+    likely = [_at_least(int(followed[index]), int(looked[index]), float(usual[index])) for index in among.tolist()]
+    return among[np.asarray(likely, np.float64) <= chance]
+
+
+def _mixed(starts: Floats, lags: Floats, near: Floats) -> Floats:
+    """The share that is followed where the same intervals come in another order. Intervals that are merely of similar
+    length leave two or three of them at a similar time in any order."""
+    chance = np.random.default_rng(0)  # the same for the same starts
+    gaps = np.diff(starts)
+    shares = []
+    for _ in range(ORDERS):
+        there, of = _followed(np.concatenate(([0.0], np.cumsum(chance.permutation(gaps)))), lags, near)
+        shares.append(there / np.maximum(of, 1))
+    return np.asarray(np.mean(shares, axis=0), np.float64)
 
 
 def _followed(starts: Floats, lags: Floats, near: Floats) -> tuple[Indices, Indices]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gaptop.valleys.usual import DEMAND, Usual
@@ -53,6 +53,15 @@ class Interval:
     demand: float | None
     steps: float | None = None
     """Engine steps a second; tokens come in lumps of one step."""
+    start_doubt: float = 0.0
+    end_doubt: float = 0.0
+    """Seconds by which its readings may be older: when the server took the values of a slow answer is known less well.
+    """
+
+    @property
+    def sure(self) -> float:
+        """Seconds that it lasted at least."""
+        return max(0.0, self.end - self.start - self.end_doubt)
 
 
 @dataclass(slots=True)
@@ -106,9 +115,9 @@ class StallDetector:
         expected = self._expected(item, level)
         if self.open is not None:
             return self._inside(self.open, item, expected)
-        if self._low(item, level, expected, LEAVE if self._pending else ENTER):
+        if self._opens(item, level, expected, LEAVE if self._pending else ENTER):
             self._pending.append(item)
-            seconds = item.end - self._pending[0].start
+            seconds = sum(part.sure for part in self._pending)
             flat = all(part.rate <= FLAT * level for part in self._pending)
             if seconds >= self._shortest(flat) - 1e-6:
                 self._begin(level)
@@ -148,14 +157,21 @@ class StallDetector:
             return self.silences and item.rate <= FLAT * level
         return item.rate < share * expected
 
+    def _opens(self, item: Interval, level: float, expected: float | None, share: float) -> bool:
+        """Whether it is low also if its last reading is as old as it may be."""
+        if item.sure <= 0.0:
+            return False
+        rate = item.rate * (item.end - item.start) / item.sure
+        return self._low(replace(item, rate=rate), level, expected, share)
+
     def _begin(self, level: float) -> None:
         first = self._pending[0]
         self.open = stall = Stall(
             level=level,
             start=first.start,
             end=None,
-            start_error=first.end - first.start,
-            end_error=first.end - first.start,
+            start_error=first.end - first.start + first.start_doubt,
+            end_error=first.end - first.start + first.end_doubt,
             last=first.end,
         )
         for item in self._pending:
@@ -169,7 +185,7 @@ class StallDetector:
         stall.seconds += seconds
         stall.expected += (self._expected(item, stall.level) or stall.level) * seconds
         stall.last = item.end
-        stall.end_error = seconds
+        stall.end_error = seconds + item.end_doubt
 
     def _inside(self, stall: Stall, item: Interval, expected: float | None) -> Stall | None:
         if not self._low(item, stall.level, expected, LEAVE):
@@ -180,7 +196,7 @@ class StallDetector:
             for part in self._pending:
                 self._learn(part)
             self._pending.clear()
-            return self._finish(stall, first.start, first.end - first.start)
+            return self._finish(stall, first.start, first.end - first.start + first.start_doubt)
         for part in (*self._pending, item):
             self._add(stall, part)
         self._pending.clear()

@@ -10,7 +10,8 @@ class Sample:
     """What is kept of a valley. ``idle_s`` are seconds by device, in their order; None is "not seen".
 
     ``prompt_tokens`` and ``output_tokens`` are means a request around it, ``running`` and ``kv_used`` (ratio) means
-    right before it.
+    right before it. ``prompts`` is how many requests ``prompt_tokens`` is of (at least one), and ``prompts_usual`` how
+    many prompt tokens as long an ordinary time before it took.
     """
 
     id: str
@@ -27,6 +28,8 @@ class Sample:
     output_tokens: float | None = None
     running: float | None = None
     kv_used: float | None = None
+    prompts: float | None = None
+    prompts_usual: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Correlation:
     """Of ``measure`` (length or idle seconds of the gaps) with ``against``, over ``n`` valleys.
 
     They count as ``n_independent``. ``rho`` and its interval are None under eight valleys, or where one does not vary.
+    With prompt length it is that of equally many prompts: the longer a gap, the more requests come meanwhile, and the
+    longer is the longest of them. ``may_follow``: no more prompt tokens came with the gaps than with ordinary time.
     """
 
     measure: str
@@ -43,15 +48,20 @@ class Correlation:
     rho: float | None = None
     low: float | None = None
     high: float | None = None
+    may_follow: bool = False
 
     @property
     def is_clear(self) -> bool:
-        """Whether its interval leaves out zero."""
+        """Whether its interval leaves out zero, and it is not the gap that makes the other."""
+        return self._apart and not self.may_follow
+
+    @property
+    def _apart(self) -> bool:
         return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
 
     def lacks(self, rho: float) -> bool:
         """Whether there is no sign of it, and one as strong as ``rho`` would have shown."""
-        return self.low is not None and self.high is not None and not self.is_clear and not self.low <= rho <= self.high
+        return self.low is not None and self.high is not None and not self._apart and not self.low <= rho <= self.high
 
 
 @dataclass(frozen=True, slots=True)

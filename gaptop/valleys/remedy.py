@@ -36,11 +36,14 @@ class Remedy(StrEnum):
     LOCK = "lock"
     OTHER_LOCK = "other lock"
     GC = "GC"
+    MAYBE_GC = "maybe GC"
     GRAMMAR = "grammar"
     LOGGING = "logging"
     UNRECOGNISED = "unrecognised code"
     # synchronisation
     COLLECTIVE = "collective"
+    STRAGGLER = "straggler"
+    SLOW_COLLECTIVE = "slow collective"
     TRANSFER = "transfer"
     # external_wait
     REMOTE_KV = "remote KV"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 from gaptop.timeline.timeline import Timeline
+from gaptop.valleys import reading
 from gaptop.valleys.causes.rule import LIKELY
+from gaptop.valleys.detect import ENTER, LEAVE
 from gaptop.valleys.gather import Stretch, gather
 from gaptop.valleys.model import Cause, Finding, Segment
 from gaptop.valleys.reference import Reference
@@ -64,20 +66,51 @@ def segments(
         found = next(item for item in findings if item.cause not in mistaken)
         return (found.cause if found.score >= LIKELY else None), part.frozen is True
 
-    judged = [(item.start, item.end, *plain(item.start, item.end)) for item in slices(stretch)]
+    def standstill(run: Sequence[Stretch]) -> list[Segment]:
+        """Slices without a step and without a cause of their own tell more together than each. Where devices stop or
+        start amid them, causes follow one another, and what they look like together is none of them."""
+        first, last = run[0].start, run[-1].end
+        whole = plain(first, last)[0] if len(run) > 1 else None
+        edges = [first, *_turns(timeline, run, before), last]
+        if len(edges) == 2:
+            return [Segment(first, last, whole or best.cause)]
+        return [Segment(start, end, plain(start, end)[0] or whole or best.cause) for start, end in pairwise(edges)]
+
+    judged = [(item, *plain(item.start, item.end)) for item in slices(stretch)]
     parts: list[Segment] = []
-    for standing, group in groupby(judged, key=lambda item: item[3] and item[2] is None):
+    for unclear, group in groupby(judged, key=lambda item: item[2] and item[1] is None):
         run = list(group)
-        # Slices without a step and without a cause of their own are one standstill, and longer than each of them.
-        whole = plain(run[0][0], run[-1][1])[0] if standing and len(run) > 1 else None
-        for first, last, cause, _ in run:
-            parts.append(Segment(first, last, cause or whole or best.cause))
+        if unclear:
+            parts += standstill([item for item, _, _ in run])
+        else:
+            parts += [Segment(item.start, item.end, cause or best.cause) for item, cause, _ in run]
     # More is seen over several slices than in each: connections are counted once a second, waits need many samples.
     longer = [
         replace(part, cause=plain(part.start_s, part.end_s)[0] or part.cause) if part.cause != best.cause else part
         for part in _merged(parts)
     ]
     return _merged(longer)
+
+
+def _turns(timeline: Timeline, run: Sequence[Stretch], before: Reference) -> list[float]:
+    """Where the first of these slices begins in which another set of the devices is idle, and each such after it; idle
+    and busy are what they are to a valley of the device."""
+    idle: set[str] = set()
+    turns = []
+    for part in run:
+        was = frozenset(idle)
+        for source in part.devices:
+            busy = reading.mean(timeline, "device.busy", (source,), part.start, part.end, "mean")
+            level = part.level or before.mean("device.busy", (source,), "mean")
+            if busy is None or level is None:
+                continue
+            if busy < ENTER * level:
+                idle.add(source)
+            elif busy > LEAVE * level:
+                idle.discard(source)
+        if part is not run[0] and idle != was:
+            turns.append(part.start)
+    return turns
 
 
 def _merged(parts: Iterable[Segment]) -> tuple[Segment, ...]:

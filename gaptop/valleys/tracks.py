@@ -29,6 +29,10 @@ DEFAULT_WINDOW = 0.2
 WINDOW_MOVED = 0.05
 """A window that is this much longer or shorter is another one: what was learnt from the old one does not hold."""
 
+SLOW_ANSWER = 0.1
+"""Of the time between two readings: where half of an answer's time is more, it could move a rate by more than steady
+servers scatter."""
+
 SAME_READING = 1e-6
 MOST_CELLS = round(3600 / CELL)
 
@@ -184,7 +188,11 @@ class ProgressTrack:
         self.in_tokens = bool(rates) and self.signal == "tokens.decode"
         found = []
         for (start, end), rate in sorted((rates or steps).items()):
-            item = Interval(start, end, rate, self._demand(timeline, start, end), steps.get((start, end)))
+            least = SLOW_ANSWER * (end - start)
+            halves = [self._half(timeline, t) for t in (start, end)]
+            doubts = (half if half > least else 0.0 for half in halves)
+            demand = self._demand(timeline, start, end)
+            item = Interval(start, end, rate, demand, steps.get((start, end)), *doubts)
             whole = self._lumps.feed(item)
             if whole is not None:
                 found.append(whole)
@@ -210,6 +218,10 @@ class ProgressTrack:
         if self.detector.open is None and item.rate > FLAT * level:
             self.ordinary.add(item.start, item.end)
         return began, ended
+
+    def _half(self, timeline: Timeline, t: float) -> float:
+        """Half of the time that the answer took which was read at ``t``: so far its values may lie away from there."""
+        return (_read_at(timeline, timeline.ids("latency.scrape", self.source), t) or 0.0) / 2
 
     def _demand(self, timeline: Timeline, start: float, end: float) -> float | None:
         ends = [self._requests(timeline, t) for t in (start, end)]

@@ -1,5 +1,9 @@
 """Trends over many valleys: with what the gaps grow. Pure.
 
+Prompts are compared at an equal number of requests (``partial``): what a long gap keeps waiting comes all at once after
+it, and among more prompts there is a longer one. What follows from the gaps in that way is no more than comes in as
+much ordinary time; prompts that cause gaps come with the gaps, and are DENSE times as many tokens.
+
 Valleys of one device (or standstills of one server) are one group; devices that fell together are told once. Nothing is
 said from fewer than eight valleys. All comparisons of a stream share one error: each interval holds with 1 - 0.05 / m,
 so that all m hold together with 95 % (Bonferroni).
@@ -8,16 +12,21 @@ so that all m hold together with 95 % (Bonferroni).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from gaptop.valleys.correlation import FEWEST, independent, interval, spearman
+from gaptop.valleys.correlation import FEWEST, independent, interval, partial, spearman
 from gaptop.valleys.cost import NO_LOSS
 from gaptop.valleys.recurrence import Correlation, Sample, Trend
 
 ERROR: Final = 0.05
 
+DENSE: Final = 1.5
+"""Times the prompt tokens of ordinary time that must come with the gaps, for them to be more than what was waiting."""
+
 AGAINST: Final[dict[str, Callable[[Sample], float | None]]] = {
-    "prompt_tokens": lambda item: item.prompt_tokens,
+    "prompt_tokens": lambda item: (
+        None if item.prompt_tokens is None or item.prompts is None else item.prompt_tokens * item.prompts
+    ),
     "output_tokens": lambda item: item.output_tokens,
     "running": lambda item: item.running,
     "kv_used": lambda item: item.kv_used,
@@ -70,7 +79,7 @@ def trends(samples: Sequence[Sample]) -> tuple[Trend, ...]:
         if len(items) >= FEWEST
     }
     rhos = {
-        (group, measure, against): spearman(*both) if len(both[0]) >= FEWEST else None
+        (group, measure, against): both.rho() if len(both.gaps) >= FEWEST else None
         for group, found in pairs.items()
         for measure, against, both in found
     }
@@ -85,14 +94,47 @@ def trends(samples: Sequence[Sample]) -> tuple[Trend, ...]:
     return tuple(made)
 
 
-Pairs = tuple[list[float], list[float]]
+class _Pairs(NamedTuple):
+    """What is compared with what; ``given``: at equal values of these (none: whatever they are)."""
+
+    gaps: list[float]
+    others: list[float]
+    given: list[float]
+    may_follow: bool
+
+    def rho(self) -> float | None:
+        return partial(self.gaps, self.others, self.given) if self.given else spearman(self.gaps, self.others)
 
 
-def _pairs(items: Sequence[Sample], devices: tuple[str, ...], measure: str, against: str) -> Pairs:
+def _pairs(items: Sequence[Sample], devices: tuple[str, ...], measure: str, against: str) -> _Pairs:
     """Those valleys in which both are known."""
-    known = [(_measured(item, devices, measure), AGAINST[against](item)) for item in items]
-    both = [(first, second) for first, second in known if second is not None]
-    return [first for first, _ in both], [second for _, second in both]
+    known = [(_measured(item, devices, measure), AGAINST[against](item), item) for item in items]
+    both = [(first, second, item) for first, second, item in known if second is not None]
+    prompts = [item for _, _, item in both] if against == "prompt_tokens" else []
+    return _Pairs(
+        gaps=[first for first, _, _ in both],
+        others=[second for _, second, _ in both],
+        given=_given([item for _, _, item in both], against),
+        may_follow=bool(prompts) and not _dense(prompts),
+    )
+
+
+def _given(items: Sequence[Sample], against: str) -> list[float]:
+    """At equal values of what a comparison is made: prompts at equally many of them; answers at equal concurrency, as
+    generated tokens are counted of unfinished requests too (a larger batch looks like longer answers)."""
+    known = [{"prompt_tokens": item.prompts, "output_tokens": item.running}.get(against) for item in items]
+    found = [value for value in known if value is not None]
+    return found if len(found) == len(items) else []
+
+
+def _dense(items: Sequence[Sample]) -> bool:
+    """Whether more prompt tokens came with the gaps than come by themselves, as far as both are known."""
+    known = [
+        (item.prompt_tokens * item.prompts, item.prompts_usual)
+        for item in items
+        if item.prompt_tokens is not None and item.prompts is not None and item.prompts_usual is not None
+    ]
+    return bool(known) and sum(tokens for tokens, _ in known) >= DENSE * sum(usual for _, usual in known)
 
 
 def _measured(item: Sample, devices: tuple[str, ...], measure: str) -> float:
@@ -103,12 +145,14 @@ def _measured(item: Sample, devices: tuple[str, ...], measure: str) -> float:
     return sum(mine) / len(mine)
 
 
-def _correlation(measure: str, against: str, both: Pairs, rho: float | None, confidence: float) -> Correlation:
-    count = len(both[0])
+def _correlation(measure: str, against: str, both: _Pairs, rho: float | None, confidence: float) -> Correlation:
+    count = len(both.gaps)
     if rho is None:
         return Correlation(measure, against, count)
-    alone = independent(*both)
-    return Correlation(measure, against, count, alone, rho, *interval(rho, alone, confidence))
+    alone = independent(both.gaps, both.others)
+    # What is held equal takes one of them (Fisher, Metron 3, 1924).
+    low, high = interval(rho, alone - bool(both.given), confidence)
+    return Correlation(measure, against, count, alone, rho, low, high, both.may_follow)
 
 
 def _sentence(kept: Sequence[Correlation]) -> str:

@@ -19,8 +19,22 @@ HIGH: Final = 0.9
 MEDIAN: Final = 0.5
 SCATTER: Final = 1.2
 """Steady servers scatter by 10-20 % between readings: what lies further above the median was a burst, not the usual."""
+ALONE: Final = 1.3
+"""A rate that lies further above all others than neighbours scatter, reached only once, may be none at all: what was
+made in a longer time and booked in one reading. It counts when it is reached again."""
 DEMAND: Final = 0.5
 """Fewer requests than this are none: gauges are whole numbers."""
+
+
+class _Reached(Level):
+    """Upper quantile of rates, but never a single one that stands alone above all others."""
+
+    @property
+    def value(self) -> float | None:
+        within, rates = super().value, self._sorted
+        if within is None or len(rates) < 2 or rates[-1] <= ALONE * rates[-2]:
+            return within
+        return min(within, rates[-2])
 
 
 @dataclass(slots=True)
@@ -36,11 +50,11 @@ class Usual:
     """Give it the intervals of ordinary times in order; neighbours are gathered to spans before they count."""
 
     def __init__(self) -> None:
-        self._level = Level(SPANS, HIGH)
-        self._each = Level(SPANS, HIGH)
-        self._middle = Level(SPANS, MEDIAN)
-        self._middle_each = Level(SPANS, MEDIAN)
-        self._steps = Level(SPANS, MEDIAN)
+        self._level = _Reached(SPANS, HIGH)
+        self._each = _Reached(SPANS, HIGH)
+        self._middle = _Reached(SPANS, MEDIAN)
+        self._middle_each = _Reached(SPANS, MEDIAN)
+        self._steps = _Reached(SPANS, MEDIAN)
         self._span: _Span | None = None
 
     @property

@@ -14,6 +14,7 @@ from gaptop.valleys.causes.unknown import FLOOR
 from gaptop.valleys.chain import chain
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.model import CAUSE_NAMES, Confidence, Exclusion, Finding, Segment, Verdict
+from gaptop.valleys.unread_code import unread_code
 
 CLEAR: Final = 0.25
 """A runner-up this far behind does not share the same numbers."""
@@ -44,9 +45,10 @@ def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool)
     best = findings[0]
     others = [item for item in findings[1:] if item.cause != "unknown" and item.score > 0.0]
     runner = others[0] if others else None
-    unseen = (*_ours(evidence), *_unseen(best, findings))
+    untold = (*_ours(evidence), *unread_code(evidence))
+    unseen = (*untold, *_unseen(best, findings))
     confidence = _confidence(best, runner, confirmed)
-    if confidence == "high" and _ours(evidence):
+    if confidence == "high" and untold:
         confidence = "medium"
     return Verdict(
         cause=best.cause,

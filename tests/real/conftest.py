@@ -163,14 +163,16 @@ async def long_prompts(client: Client, prompt_tokens: int) -> None:
     await asyncio.gather(client.closed_loop(3, 12, 32, 300), intruder())
 
 
-def warm_up(url: str, engine: str) -> None:
-    """The first requests after a start are slow for reasons of their own."""
+def warm_up(url: str, engine: str) -> float:
+    """The first requests after a start are slow for reasons of their own; tokens a second that came of them."""
 
     async def script(client: Client) -> None:
-        await client.closed_loop(2, 2, 40, 20)
+        await client.phase("warm", lambda: client.closed_loop(2, 2, 40, 20))
 
-    asyncio.run(drive(url, engine, script, limit=60))
+    seen = asyncio.run(drive(url, engine, script, limit=60))
     time.sleep(1.0)
+    warm = seen.phase("warm")
+    return seen.tokens / (warm.end - warm.start)
 
 
 def watched(path: Path, seen: Drive, metrics: str, pids: tuple[int, ...]) -> Watched:

@@ -11,7 +11,15 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from gaptop.recording.lines import Batch
+from gaptop.recording.reader import OpenError, open_stream
+
+WANTED: Final = frozenset({"metrics", "process"})
+"""What a recording reads of the server and of the host when it is under way."""
+BEGINS_S: Final = 20.0
+"""Patience for that: 2 s on a machine of its own, 6 s were seen on a crowded one."""
 
 
 def gaptop(*arguments: str, environment: Mapping[str, str] | None = None, timeout: float = 60.0) -> Any:
@@ -32,7 +40,7 @@ def recording(
     environment: Mapping[str, str] | None = None,
     command: Sequence[str] = ("gaptop", "record"),
 ) -> Iterator[None]:
-    """Record while the body runs, with 2 s before it; ended as people end it, with ctrl+c."""
+    """Record while the body runs, from its first readings and 2 s on; ended as people end it, with ctrl+c."""
     process = subprocess.Popen(
         [sys.executable, "-m", *command, "-o", str(path), *arguments],
         stderr=subprocess.PIPE,
@@ -40,6 +48,9 @@ def recording(
         env={**os.environ, **(environment or {})},
     )
     try:
+        end = time.monotonic() + BEGINS_S
+        while process.poll() is None and not heard(path) >= WANTED and time.monotonic() < end:
+            time.sleep(0.5)
         time.sleep(2.0)
         if process.poll() is not None:
             raise RuntimeError(f"gaptop record ended at once: {process.communicate()[1]}")
@@ -53,6 +64,14 @@ def recording(
             process.kill()
             process.communicate()
             raise
+
+
+def heard(path: Path) -> set[str]:
+    """The kinds of sources that a recording has readings of by now; it may not have begun yet."""
+    try:
+        return {line.src.partition("/")[0] for line in open_stream(path) if isinstance(line, Batch)}
+    except OpenError:
+        return set()
 
 
 def report(path: Path) -> dict[str, Any]:

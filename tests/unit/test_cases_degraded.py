@@ -53,7 +53,7 @@ def test_metrics_alone_never_guess_host_against_synchronisation(case: Case) -> N
         ("no threads", "44: KV", "no_demand", "medium", "whether the engine still works"),
         ("no threads", "43: aborted", "artefact", "medium", "whether the engine still works"),
         ("no threads", "34: a stall", "compiling", "medium", "compile frames"),
-        ("no NVML", "40: 96 %", "synchronisation", "low", "device not seen"),
+        ("no NVML", "40: 96 %", "stalled_busy", "low", "device not seen"),
         ("no NVML", "40: silences", "unknown", "low", "device not seen"),
         ("no power", "40: 96 %", "stalled_busy", "medium", "power not seen"),
         ("no host", "1: 6 cores", "host_starvation", "medium", "CPU quota not seen"),

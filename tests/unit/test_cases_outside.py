@@ -7,6 +7,7 @@ import pytest
 from gaptop.valleys.model import Verdict
 
 from .case_streams import does, level, rate
+from .valley_host import run_states
 from .valley_server import BACK, END, LOW, quiet_between, server, stopped_progress
 from .valley_streams import API, ENGINE, Curve, Stream, only, stairs, total, valleys_of
 
@@ -92,6 +93,19 @@ def test_page_faults_that_read_storage_are_paging() -> None:
     verdict = said(stream)
     assert (verdict.cause, verdict.detail) == ("external_wait", "paging")
     assert "memory" in verdict.advice
+
+
+@pytest.mark.parametrize(("disk", "activity", "cause"), [(0.9, "other", "external_wait"), (0.0, "idle", "unknown")])
+def test_page_faults_that_the_engine_did_not_wait_for_are_not_its_cause(disk: float, activity: str, cause: str) -> None:
+    states = {"running": level(0.3, 0.05), "disk": level(0.0, disk)}
+    stream = run_states(framed(activity, "x", "x.py"), ENGINE, "engine", **states)
+    verdict = said(stream.host({f"host.major_faults{{pid={ENGINE}}}": rate(1, 900)}))
+    assert (verdict.cause, verdict.detail == "paging") == (cause, cause == "external_wait")
+
+
+def test_page_faults_as_many_as_ever_are_no_cause() -> None:
+    stream = framed("idle", "read", "x.py").host({f"host.major_faults{{pid={ENGINE}}}": total((0, 900))})
+    assert said(stream).cause != "external_wait"
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ def test_what_no_verdict_needs_is_asked_for_rarely() -> None:
         paths = [path for path in site.seen if path.startswith("/metrics")]
         assert paths
         assert [asked(path) for path in paths] == [set(), set(), set()]
-        assert [of(messages, SourceInfo) for messages in usual] == [[], [], []], "it still delivers them"
+        later = [again.signals for messages in usual for again in of(messages, SourceInfo)]
+        assert all(signals == info.signals for signals in later), "it still delivers them"
         assert readings(usual[0]).keys().isdisjoint(names.RARE)
         assert readings(usual[0])["sched.finished"] == 143.0
         site.seen.clear()

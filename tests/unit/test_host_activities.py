@@ -178,6 +178,17 @@ def of_dump(threads: list[Any]) -> Iterator[tuple[Stack, int]]:
         yield tuple((frame["name"], frame["filename"], frame["line"]) for frame in reversed(thread["frames"])), 10_000
 
 
+def test_a_loop_of_ones_own_can_be_told_to_call_others(tmp_path: Path) -> None:
+    own = tmp_path / "activities.toml"
+    rule = '[[rule]]\nactivity = "idle"\nframes = ["mine/loop.py: turn"]\n'
+    loop, job = ("turn", "/srv/mine/loop.py", 3), ("job", "/srv/other/job.py", 9)
+    own.write_text(rule)
+    assert load_activities(own).classify([loop, job]) == "idle"
+    own.write_text('[sets]\ncallers = ["mine/loop.py: turn"]\n' + rule)
+    assert load_activities(own).classify([loop, job]) == "other"
+    assert load_activities(own).classify([loop]) == "idle"
+
+
 def test_rules_of_ones_own_come_first(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     own.write_text(

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gaptop.cli.lab_compare import compare as command
-from gaptop.lab.compare import MIX, POLICIES, Kind, Policy, Row, compare, config_of, loads_of, quantile
+from gaptop.lab.compare import MIX, POLICIES, Kind, Policy, Row, compare, config_of, loads_of, quantile, room_on
 from gaptop.lab.core.model import H100, RTX_4090, DeviceModel
 from gaptop.lab.trace import Trace, TraceError, read_trace
 
@@ -93,8 +93,50 @@ def test_a_trace_is_read_and_begins_at_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "raw",
+    [
+        b"\xef\xbb\xbf0,100,20\r\n2.5,50,5\r\n",
+        b"\xef\xbb\xbfarrival (s),prompt v2,output v2\r\n0,100,20\r\n2.5,50,5",
+        b"t0,p1,o1\n0, 100, 20\n\n2.5,50,5\n",
+    ],
+    ids=["byte order mark and CRLF", "heading with both", "heading with digits"],
+)
+def test_a_trace_from_a_spreadsheet_is_read(tmp_path: Path, raw: bytes) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_bytes(raw)
+    assert read_trace(file) == Trace(((0.0, 100, 20), (2.5, 50, 5)))
+
+
+def test_a_request_that_can_never_run_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("t,p,o\n0,100,20\n1,1000000000,5\n")
+    shown = CliRunner().invoke(command, ["--arrivals", str(file), "--seconds", "3"])
+    assert shown.exit_code == 4
+    assert "line 3: a request of 1000000005 tokens can never run here, 8192 is the most; correct" in shown.output
+    file.write_text("0,8000,192\n")
+    assert len(read_trace(file, room_on(RTX_4090)).rows) == 1
+    file.write_text("0,8000,193\n")
+    with pytest.raises(TraceError, match="line 1: a request of 8193 tokens"):
+        read_trace(file, room_on(RTX_4090))
+
+
+def test_an_option_that_would_change_nothing_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("0,100,20\n")
+    for options, says in (
+        (["--rate", "3"], "closed clients ask again as soon as they are answered"),
+        (["--rate", "3", "--arrivals", str(file)], "the file says when each request comes"),
+        (["--prompt", "5-9", "--arrivals", str(file)], "it has each request's lengths"),
+    ):
+        shown = CliRunner().invoke(command, options)
+        assert shown.exit_code == 2
+        assert says in shown.output
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("0,-5,1\n", "line 1: a request has at least one prompt token"),
         ("0,1,1\n1,x,1\n", "line 2: '1,x,1' is not seconds,prompt tokens,output tokens"),
         ("0,1\n", "line 1: '0,1' is not"),
         ("t,p,o\n0,1,1\nnan,1,1\n", "line 3: nan is no time in seconds"),

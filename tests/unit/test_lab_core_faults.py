@@ -102,6 +102,37 @@ def test_the_straggler_s_peer_spins_or_stays_idle(spins: bool, busy: str) -> Non
     assert max(each.end - each.start for each in late if not each.blocked) == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize("phase", ["gc", "log", "sample"])
+def test_a_straggler_is_late_at_its_phase(phase: str) -> None:
+    events = play(Fault("straggler", 4.0, 0.9, rank=1, phase=phase), engine=TWO)
+    long = [
+        each for each in events if isinstance(each, HostSpan) and each.phase == phase and each.end > each.start + 0.5
+    ]
+    assert [each.thread for each in long] == ["worker/1"]
+    assert seconds_of(events, Idle)["straggler"] == pytest.approx(0.9, abs=0.05)
+
+
+def test_a_straggler_may_only_lack_a_core() -> None:
+    events = play(Fault("straggler", 4.0, 0.9, rank=1, phase="run_queue"), engine=TWO)
+    wants = [each for each in events if isinstance(each, HostSpan) and each.waits_core]
+    assert [(each.thread, each.phase) for each in wants] == [("worker/1", "prepare_batch")]
+    assert seconds_of(events, Idle)["straggler"] == pytest.approx(0.9, abs=0.05)
+
+
+def test_several_ranks_may_be_late_together() -> None:
+    four = EngineConfig(tensor_parallel_size=4)
+    events = play(Fault("straggler", 4.0, 0.9, rank=3, strength=2), engine=four)
+    idle = {each.device for each in events if isinstance(each, Idle) and each.waited_for == "straggler"}
+    spun = {each.device for each in events if isinstance(each, DeviceSpan) and each.kind == "collective"}
+    assert (idle, spun) == ({3, 0}, {1, 2})
+
+
+def test_in_a_slow_collective_all_ranks_send() -> None:
+    events = play(Fault("collective", 4.0, 0.9), engine=TWO)
+    sent = [each for each in events if isinstance(each, DeviceSpan) and each.kind == "transfer"]
+    assert [(each.device, round(each.end - each.start, 3)) for each in sent] == [(0, 0.9), (1, 0.9)]
+
+
 def test_ranks_hand_their_steps_to_workers() -> None:
     spans = [each for each in play(engine=TWO) if isinstance(each, HostSpan)]
     phases = {(each.thread, each.phase) for each in spans}

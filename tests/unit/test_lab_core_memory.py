@@ -12,6 +12,7 @@ from gaptop.lab.core.loads import Arrivals, Burst, Bursts, Load
 from gaptop.lab.core.model import A10, H100, RTX_4090, DeviceModel, EngineConfig
 from gaptop.lab.core.requests import Request, Wish
 from gaptop.lab.core.scenario import Scenario
+from gaptop.lab.core.scheduler import Scheduler
 from gaptop.lab.core.simulation import Simulation
 from gaptop.lab.scenarios import SCENARIOS
 
@@ -165,3 +166,17 @@ def test_a_stall_that_spans_several_launches_is_still_told_in_order() -> None:
     events = play(*loads, engine=EngineConfig(steps_in_flight=4, max_num_batched_tokens=256), seconds=6.0)
     assert all(before.start <= after.start for before, after in pairwise(events))
     assert [each for each in events if isinstance(each, Stall)]
+
+
+@pytest.mark.parametrize(
+    ("budget", "cap", "blocks", "why"),
+    [(64, 8, 200, "prefill"), (4096, 2, 200, "admission"), (4096, 8, 20, "blocks")],
+)
+def test_who_waits_knows_whether_prompts_the_cap_or_memory_keep_it_out(
+    budget: int, cap: int, blocks: int, why: str
+) -> None:
+    scheduler = Scheduler(EngineConfig(max_num_batched_tokens=budget, max_num_seqs=cap, num_blocks=blocks))
+    for number in range(4):
+        scheduler.add(request(number, 100, 0, -1))
+    scheduler.schedule(0.0, held=False)
+    assert scheduler.kept_waiting_by(False) == why

@@ -11,7 +11,7 @@ from gaptop.lab.core.simulation import Simulation
 from gaptop.lab.dialect.llamacpp.slots import Slots
 from gaptop.lab.live.llama_http import LlamaEndpoints
 from gaptop.lab.scenarios import SCENARIOS
-from gaptop_collectors.engines.llamacpp_slots import Booked, Progress, parse_slots
+from gaptop_collectors.engines.llamacpp_slots import Booked, Counted, Progress, Slot, parse_slots
 
 
 @pytest.mark.parametrize("name", ["steady", "prefill_interference", "random", "shared_prefixes"])
@@ -20,7 +20,9 @@ def test_tokens_add_up_to_the_simulation(name: str) -> None:
     server = LlamaEndpoints(scenario.engine, "b1")
     slots: Slots = server._slots
     progress = Progress()
-    progress.feed(parse_slots(shown(server)), Booked(0), Booked(0))
+    none = Counted(Booked(0), Booked(0))
+    cleared = Slot(999, 0, False, 0, 0, 0, 0)  # so that new tasks' tokens are told from the last ones' at once
+    progress.feed([*parse_slots(shown(server)), cleared], none, none)
     decoded = computed = 0
     for event in Simulation(scenario, 1).events(11.0):
         if isinstance(event, DeviceSpan):
@@ -32,7 +34,7 @@ def test_tokens_add_up_to_the_simulation(name: str) -> None:
         firsts = [each.first for each in event.outputs if each.first is not None]
         computed += sum(first.prompt_tokens - first.cached_tokens for first in firsts)
         found = parse_slots(shown(server))
-        progress.feed(found, Booked(slots.predicted), Booked(slots.computed))
+        progress.feed(found, Counted(Booked(slots.predicted), Booked(slots.computed)))
         assert sum(slot.busy for slot in found) == slots.processing == event.running
         assert slots.deferred == event.waiting
         assert progress.decode == decoded

@@ -12,14 +12,14 @@ from click.testing import CliRunner
 
 from gaptop.cli.lab_score import score
 from gaptop.lab.core.loads import Arrivals, Burst, Clients
-from gaptop.lab.score.cases import LONGEST, MISSING, SHORTEST, START, case, stacks_hz, without
+from gaptop.lab.score.cases import LONGEST, MISSING, SHORTEST, START, case, pyspy, without
 from gaptop.lab.score.conditions import KINDS
 from gaptop.lab.score.pool import FULL, score_all
 from gaptop.lab.score.run import run
 from gaptop.lab.score.tally import ELEVEN
 
 QUICK = 0
-"""A seed of a short and plain case: one compile of 1.7 s in 40 s."""
+"""A seed of a short and plain case: one compile of 4.6 s in 40 s."""
 
 
 def test_a_case_is_its_seed() -> None:
@@ -54,11 +54,15 @@ def test_every_request_of_a_case_can_run() -> None:
             assert engine.chunked or longest <= engine.max_num_batched_tokens, seed
 
 
-def test_faults_begin_inside_the_stream_and_after_its_warm_up() -> None:
+def test_conditions_begin_inside_the_stream_and_after_its_warm_up() -> None:
+    """But for those that the stream begins in, and what overlaps with them."""
     for seed in range(300):
         made = case(seed)
-        for fault in made.scenario.faults:
-            assert START + 7.0 <= fault.at < START + made.seconds, seed
+        attached = made.placed[0].at < START
+        assert all(item.at >= START + 7.0 for item in made.placed[2 * attached :]), seed
+        for item in made.placed:
+            for fault in item.added.faults:
+                assert item.at <= fault.at < START + made.seconds, seed
 
 
 def test_full_evidence_is_what_each_missing_source_is_taken_from() -> None:
@@ -66,13 +70,32 @@ def test_full_evidence_is_what_each_missing_source_is_taken_from() -> None:
     assert full.dialect == "vllm"
     assert (full.nvml, full.states, full.host, full.refresh) == (True, True, True, "step")
     assert full.stacks_hz is not None
+    assert full.pyspy is not None
     views = [without(full, name) for name in MISSING]
     assert full not in views
     assert len(set(views)) == len(views)
 
 
-def test_many_ranks_leave_fewer_stacks_a_second() -> None:
-    assert stacks_hz(Random(1), 4) < stacks_hz(Random(1), 1)
+def test_threads_are_few_or_many_and_their_samples_cheap_or_dear() -> None:
+    drawn = [pyspy(Random(seed)) for seed in range(300)]
+    threads = sorted(item.idle_threads for item in drawn)
+    assert threads[0] < 3
+    assert 100 < threads[-1] <= 153
+    assert threads[150] < 40  # most servers have a few dozen
+    assert max(item.thread for item in drawn) > 4 * min(item.thread for item in drawn)
+
+
+def test_what_makes_evidence_worse_is_drawn_over_its_whole_range() -> None:
+    views = [case(seed).view for seed in range(200)]
+    for name, most in (("strange", 0.1), ("failed", 0.03), ("ring_late", 0.05), ("ring_lost", 0.005)):
+        drawn = sorted(float(getattr(item, name)) for item in views)
+        assert 0.0 < drawn[0] < 0.1 * most, name
+        assert 0.9 * most < drawn[-1] <= most, name
+    errors = sorted(item.clock_error_s for item in views)
+    assert 0.001 <= errors[0] < 0.0015
+    assert 0.025 < errors[-1] <= 0.03
+    assert 60 < sum(item.sync_spins for item in views) < 140
+    assert 25 < sum(case(seed).scenario.engine.busy_poll for seed in range(200)) < 75
 
 
 def test_a_plain_case_is_found_and_named() -> None:
@@ -106,7 +129,7 @@ def test_explain_keeps_the_stream_and_the_truth(tmp_path: Path) -> None:
     ask = ["--explain", str(QUICK), "--keep", str(tmp_path)]
     result = CliRunner().invoke(score, ask)
     assert result.exit_code == 0
-    assert "true valleys" in result.output
+    assert "True valleys" in result.output
     kept = sorted(item.name for item in tmp_path.iterdir())
     assert kept == [f"case-{QUICK}.gaptop", f"case-{QUICK}.gaptop.truth.jsonl"]
     again = CliRunner().invoke(score, ask)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from gaptop.lab.score.as_json import json_of
 from gaptop.lab.score.match import Judged, Truth, match
 from gaptop.lab.score.seen import Piece, Stretch
 from gaptop.lab.score.table import render
-from gaptop.lab.score.tally import CaseScore, json_of, tally
+from gaptop.lab.score.tally import CaseScore, macro, tally
 from gaptop.valleys.model import Cause, Confidence, Segment, Valley, ValleyKind, Verdict
 
 GPU = {"GPU-0": 0, "GPU-1": 1}
@@ -100,27 +102,12 @@ def test_a_standstill_without_a_stall_is_judged_by_the_idle_devices() -> None:
     assert judged(valley(10.0, 13.0, "no_demand", kind="progress", devices=()), true).right
 
 
-def test_an_event_with_two_names_is_acceptable_by_either_and_right_by_its_own() -> None:
-    true = truth([Piece(10.0, 12.0, "synchronisation", also="host_starvation")])
-    for cause in ("synchronisation", "host_starvation"):
-        found = judged(valley(10.0, 12.0, cause), true)
-        assert found.acceptable
-        assert found.right is (cause == "synchronisation")
-        assert found.right_s == pytest.approx(2.0 if found.right else 0.0)
-    assert not judged(valley(10.0, 12.0, "compiling"), true).acceptable
-
-
-def test_a_second_name_of_a_small_part_is_no_name_for_the_whole() -> None:
-    true = truth([Piece(10.0, 10.5, "synchronisation", also="stalled_busy"), Piece(10.5, 12.0, "synchronisation")])
-    assert not judged(valley(10.0, 12.0, "stalled_busy"), true).acceptable
-
-
 def test_a_long_valley_that_only_touches_something_real_is_invented() -> None:
     true = truth([Piece(10.0, 11.0, "no_demand")])
     assert judged(valley(10.5, 20.0, "no_demand"), true).truth is None
 
 
-def test_what_two_names_allow_is_counted_apart() -> None:
+def test_what_is_only_acceptable_is_counted_apart() -> None:
     like = replace(verdict("synchronisation", "host_starvation"), accepted=("host_starvation", "synchronisation"))
     assert tally([case(like)]).by_cause["synchronisation"].right == 0
     assert tally([case(like)], either=True).by_cause["host_starvation"].right == 1
@@ -133,7 +120,7 @@ def test_an_invented_valley_at_high_confidence_is_not_right() -> None:
 
 def test_a_cause_that_was_said_and_never_true_takes_from_the_mean() -> None:
     score = tally([case(verdict("no_demand", "no_demand"), verdict("no_demand", "compiling"))])
-    assert score.macro(("no_demand", "compiling")) == pytest.approx(1 / 3)
+    assert macro(score.by_cause, ("no_demand", "compiling")) == pytest.approx(1 / 3)
 
 
 def test_slow_progress_tells_the_cause_by_what_was_lost_and_makes_no_valley() -> None:
@@ -158,16 +145,28 @@ def test_a_silence_is_not_invented_where_no_device_is_seen() -> None:
 
 def test_a_stretch_is_found_by_half_of_it() -> None:
     pieces = (Piece(10.0, 12.0, "no_demand"),)
-    sure = Stretch(0, 10.0, 12.0, pieces, True)
-    unsure = Stretch(0, 20.0, 20.2, (Piece(20.0, 20.2, "no_demand"),), False)
+    sure = Stretch(0, 10.0, 12.0, pieces)
+    unsure = Stretch(0, 20.0, 20.2, (Piece(20.0, 20.2, "no_demand"),), "too short")
     true = truth(pieces, stretches=(sure, unsure))
-    assert match([valley(10.0, 11.1, "no_demand")], true, GPU).sure == ((sure, True),)
-    assert match([valley(10.0, 10.9, "no_demand")], true, GPU).sure == ((sure, False),)
-    assert match([valley(10.0, 12.0, "no_demand", devices=("GPU-1",))], true, GPU).sure == ((sure, False),)
+    assert match([valley(10.0, 11.1, "no_demand")], true, GPU).sure == ((sure, "no_demand"),)
+    assert match([valley(10.0, 10.9, "no_demand")], true, GPU).sure == ((sure, None),)
+    assert match([valley(10.0, 12.0, "no_demand", devices=("GPU-1",))], true, GPU).sure == ((sure, None),)
 
 
-def case(*items: Judged, found: int = 0, missed: tuple[Cause, ...] = ()) -> CaseScore:
-    return CaseScore(7, items, found, missed, (), 0.1)
+def test_a_stretch_is_called_what_most_of_its_time_is_called() -> None:
+    pieces = (Piece(10.0, 12.0, "no_demand"),)
+    true = truth(pieces, stretches=(Stretch(0, 10.0, 12.0, pieces),))
+    parts = (Segment(9.0, 11.1, "compiling"), Segment(11.1, 12.0, "no_demand"))
+    said = valley(9.0, 12.0, "no_demand", segments=parts)
+    assert match([said], true, GPU).sure[0][1] == "compiling"
+    # A standstill speaks for a device's gap only where no valley of the device does.
+    beside = valley(9.0, 12.0, "external_wait", kind="progress", devices=())
+    assert match([said, beside], true, GPU).sure[0][1] == "compiling"
+    assert match([beside], true, GPU).sure[0][1] == "external_wait"
+
+
+def case(*items: Judged, sure: tuple[tuple[Cause, Cause | None], ...] = (), **more: Any) -> CaseScore:
+    return CaseScore(7, items, sure, more.get("excused", ()), more.get("booked", ()), 0.1)
 
 
 def verdict(true: Cause | None, said: Cause, confidence: str = "high", seconds: float = 1.0) -> Judged:
@@ -184,7 +183,6 @@ def test_an_abstention_takes_from_recall_and_from_no_precision() -> None:
                 verdict("no_demand", "unknown", "low"),
                 verdict("host_starvation", "host_starvation"),
                 verdict("host_starvation", "no_demand", "medium", seconds=3.0),
-                found=4,
             )
         ]
     )
@@ -202,7 +200,10 @@ def test_an_abstention_takes_from_recall_and_from_no_precision() -> None:
 
 
 def test_invented_and_missed_ones_have_ratios_of_their_own() -> None:
-    score = tally([case(verdict(None, "compiling"), verdict("no_demand", "no_demand"), found=3, missed=("no_demand",))])
+    right: tuple[Cause, Cause | None] = "no_demand", "no_demand"
+    lost: tuple[Cause, Cause | None] = "no_demand", None
+    sure = (right, right, right, lost)
+    score = tally([case(verdict(None, "compiling"), verdict("no_demand", "no_demand"), sure=sure)])
     numbers = score.numbers()
     assert numbers["invented_ratio"] == 0.5
     assert numbers["missed_ratio"] == 0.25
@@ -221,19 +222,28 @@ def test_the_json_form_has_these_keys_and_no_others() -> None:
     assert list(json_of(score, score, {"threads": score})) == [
         "macro_f1_six",
         "macro_f1_all",
+        "macro_f1_six_by_stretch",
+        "macro_f1_all_by_stretch",
         "high_right_ratio",
         "unknown_ratio",
         "invented_ratio",
         "missed_ratio",
         "time_weighted_accuracy",
+        "ledger_right_ratio",
+        "ledger_worst_ratio",
         "by_cause",
+        "by_stretch",
+        "by_confidence",
+        "confusion",
+        "ledger_by_cause",
+        "excused",
         "by_missing_source",
         "either_name",
     ]
 
 
 def test_the_table_shows_every_cause_and_each_missing_source() -> None:
-    score = tally([case(verdict("no_demand", "compiling"), found=1)])
+    score = tally([case(verdict("no_demand", "compiling"), sure=(("no_demand", "compiling"),))])
     text = render(score, score, {"threads": score}, "1 case")
     confusion = next(line for line in text.splitlines() if line.startswith("N no demand"))
     assert confusion.split()[3:] == [".", ".", ".", ".", ".", ".", ".", "1", ".", ".", ".", "."]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gaptop.lab.score.seen import FALL, Piece, Sight, Sliding, Stretch, stall_stretches, union
+from gaptop.lab.score.seen import FALL, Piece, Sight, Sliding, Stretch, less, stall_stretches, union
 
 WINDOW = 0.2
 
@@ -88,9 +88,10 @@ def test_a_stall_must_be_seen_when_a_second_of_whole_readings_lies_in_it() -> No
     pieces = [Piece(10.0, 11.55, "prefill_interference"), Piece(20.0, 21.45, "prefill_interference")]
     long, short = stall_stretches(pieces, (), sight(), warm=3.0)
     assert (long.sure, short.sure) == (True, False)
+    assert short.excuse == "too short"
     assert long.kind == "stall"
     (early,) = stall_stretches([Piece(2.0, 6.0, "stalled_busy")], (), sight(), warm=3.0)
-    assert not early.sure
+    assert early.excuse == "before a level was known"
     assert stall_stretches(pieces, (), sight(readings=None), warm=3.0) == ()
 
 
@@ -123,6 +124,7 @@ def test_a_standstill_in_the_first_step_after_a_silence_need_not_be_seen() -> No
         assert sliding is not None
         (found,) = stall_stretches([Piece(10.0, 15.0, "stalled_busy")], sliding.stretches(idle, 0), sight(), warm=3.0)
         assert found.sure is sure
+        assert found.excuse == ("" if sure else "first step after a silence")
 
 
 def test_a_standstill_with_idle_time_in_its_middle_counts_by_its_longest_part() -> None:
@@ -143,3 +145,45 @@ def test_stalls_that_touch_are_one_with_two_causes() -> None:
 
 def test_union_counts_no_second_twice() -> None:
     assert union([(0.0, 2.0), (1.0, 3.0), (5.0, 9.0)], 0.5, 6.0) == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize(
+    ("taken", "left"),
+    [
+        ([(8.0, 9.0)], [(0.0, 4.0)]),
+        ([(4.0, 9.0)], [(0.0, 4.0)]),
+        ([(-2.0, 0.0), (8.0, 9.0)], [(0.0, 4.0)]),
+        ([(1.0, 2.0), (4.5, 5.0)], [(0.0, 1.0), (2.0, 4.0)]),
+        ([(3.0, 9.0)], [(0.0, 3.0)]),
+        ([(-1.0, 5.0)], []),
+    ],
+)
+def test_what_is_taken_elsewhere_leaves_a_piece_as_it_is(
+    taken: list[tuple[float, float]], left: list[tuple[float, float]]
+) -> None:
+    kept = less(Piece(0.0, 4.0, "no_demand"), taken)
+    assert [(item.start, item.end) for item in kept] == left
+
+
+def test_what_need_not_be_seen_has_a_reason() -> None:
+    # The level is known from 1 s of work on; the last window that is read ends at 39.5 s.
+    pieces = [
+        Piece(0.5, 0.9, "no_demand"),
+        Piece(10.0, 10.11, "no_demand"),
+        Piece(20.0, 20.21, "no_demand"),
+        Piece(39.35, 40.0, "no_demand"),
+        Piece(39.5, 40.0, "no_demand"),
+    ]
+    found = {}
+    for pair in (pieces[:4], [*pieces[:3], pieces[4]]):
+        sliding = Sliding.over(pair, Sight(WINDOW, 0.5, 0.02, 0.0, 39.5))
+        assert sliding is not None
+        for item in (*sliding.stretches(pair, 0), *sliding.beyond(pair, 0)):
+            found[round(item.start, 2)] = item.excuse
+    assert found == {
+        0.5: "before a level was known",
+        10.0: "too shallow",
+        20.0: "too short",
+        39.35: "at the edge",
+        39.5: "at the edge",
+    }

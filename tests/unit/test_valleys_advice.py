@@ -102,7 +102,7 @@ def test_a_narrow_margin_is_told_as_one() -> None:
 def test_the_sentence_names_the_runner_up_that_comes_too_close() -> None:
     stream = Stream(22).device(quiet_between(1.0)).metrics(server(**stopped_progress()))
     stream.stacks(API, "api", lambda t: "idle")
-    stream.stacks(ENGINE, "engine", lambda t: "gc" if LOW <= t < BACK and t % 0.25 < 0.14 else "device_sync")
+    stream.stacks(ENGINE, "engine", lambda t: "gc" if LOW <= t < BACK and t % 0.35 < 0.19 else "device_sync")
     sentence = analyse(stream.lines())[1].sentence
     assert sentence.endswith(
         "(host starvation is only a guess): synchronisation (device sync) explains it nearly as well"

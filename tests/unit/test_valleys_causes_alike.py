@@ -11,11 +11,13 @@ from gaptop.recording.lines import Frames, Header, Source, Spans, Tick, Watermar
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import ThreadId
 from gaptop.valleys.causes.admission_stall import admission_stall
+from gaptop.valleys.causes.cache_pressure import cache_pressure
 from gaptop.valleys.causes.host_starvation import host_starvation
 from gaptop.valleys.causes.no_demand import no_demand
 from gaptop.valleys.causes.prefill_interference import prefill_interference
-from gaptop.valleys.causes.rule import LIKELY, POSSIBLE, STRONG, WEAK
+from gaptop.valleys.causes.rule import CERTAIN, DOUBTED, LIKELY, POSSIBLE, SECONDED, STRONG, WEAK
 from gaptop.valleys.causes.stalled_busy import stalled_busy
+from gaptop.valleys.causes.synchronisation import synchronisation
 from gaptop.valleys.evidence import Evidence, Gauge, ThreadView
 from gaptop.valleys.gather_host import thread_views
 from gaptop.valleys.reference import Reference
@@ -202,3 +204,48 @@ def test_an_engine_that_awaits_requests_for_as_long_as_its_device_idles_has_none
     assert no_demand(AWAITED).score >= LIKELY
     assert no_demand(replace(AWAITED, kind="progress")).score < POSSIBLE
     assert no_demand(replace(AWAITED, busy=0.05)).score < POSSIBLE
+
+
+def syncing(share: float) -> ThreadView:
+    return ThreadView("engine", "MainThread", True, {"device_sync": share, "schedule": 1.0 - share}, 0.1)
+
+
+@pytest.mark.parametrize(("share", "busy", "named"), [(0.97, 0.53, True), (0.97, 0.9, False), (0.7, 0.53, False)])
+def test_a_thread_that_syncs_far_longer_than_its_device_works_is_blocked_by_more_than_its_work(
+    share: float, busy: float, named: bool
+) -> None:
+    """Copies of a step that block: the device is half busy, and the thread is never out of its sync."""
+    found = synchronisation(
+        Evidence("utilisation", "vllm", 10.0, 16.0, busy=busy, busy_level=1.0, running=gauge(4.0, 4.0),
+                 waiting=gauge(0.0, 0.0), threads=(syncing(share),), stacks_seen=True)
+    )  # fmt: skip
+    assert (found.score >= LIKELY) is named
+    assert bool(found.against) is not named
+
+
+@pytest.mark.parametrize(("running", "waiting", "named"), [(7.0, 3.0, False), (7.0, 6.0, True), (5.0, 3.0, True)])
+def test_who_waited_and_ran_alike_before_is_not_what_keeps_the_others_out(
+    running: float, waiting: float, named: bool
+) -> None:
+    found = admission_stall(
+        Evidence("progress", "vllm", 10.0, 12.0, busy=1.0, busy_level=1.0, running=gauge(running, 7.5),
+                 waiting=gauge(waiting, 2.9), limit=8.0, kv=gauge(0.3), decode_rate=96.0, decode_before=150.0)
+    )  # fmt: skip
+    assert (found.score >= LIKELY) is named
+
+
+FULL = Evidence(
+    "progress", "vllm", 10.0, 12.0, busy=1.0, busy_level=1.0, running=gauge(50.0, 37.0), waiting=gauge(35.0, 5.0),
+    kv=gauge(0.97, 0.6), preemptions=19.0, decode_rate=1200.0, decode_before=2300.0, prompt_flow=2000.0,
+    prompt_before=6000.0, prompt_settled=True,
+)  # fmt: skip
+"""A full cache that preempts; what is computed again is in no counter."""
+
+
+def test_new_prompts_that_fill_the_steps_leave_a_full_cache_less_to_explain() -> None:
+    assert cache_pressure(FULL).score == CERTAIN
+    flooded = cache_pressure(replace(FULL, prompt_flow=21_000.0))
+    assert flooded.score == SECONDED
+    assert "new prompts" in flooded.against[0]
+    as_before = cache_pressure(replace(FULL, prompt_flow=21_000.0, kv=gauge(0.97, 0.98)))
+    assert as_before.score == DOUBTED

@@ -124,6 +124,41 @@ def test_throttling_is_a_share_of_periods_and_not_of_seconds_of_many_cores() -> 
     assert verdict(stream).cause == "unknown"
 
 
+def periods(share: float, seconds: float, usual: float = 0.0) -> dict[str, Curve]:
+    """A quota of ten periods a second: the share of them in which it held back, and the seconds a second of that."""
+    return {
+        "host.quota_periods": total((0, 10)),
+        "host.throttled_periods": total((0, 10 * usual), (LOW, 10 * share), (BACK, 10 * usual)),
+        "host.throttled": total((0, usual), (LOW, seconds), (BACK, usual)),
+    }
+
+
+def test_many_periods_that_are_held_back_for_a_moment_each_explain_nothing() -> None:
+    # A pool that uses up its quota in the last 2 ms of each period.
+    said = verdict(standstill("idle").host(periods(0.9, 0.02), source=CGROUP))
+    assert said.cause == "unknown"
+    assert verdict(standstill("idle").host(periods(0.9, 0.9), source=CGROUP)).detail == "cgroup throttling"
+
+
+def test_a_quota_that_holds_back_as_ever_explains_nothing_new() -> None:
+    assert verdict(standstill("idle").host(periods(0.3, 0.3, 0.3), source=CGROUP)).cause == "unknown"
+
+
+@pytest.mark.parametrize(("wants", "cause"), [(0.02, "unknown"), (0.7, "host_starvation")])
+def test_throttling_that_the_engines_thread_did_not_feel_is_not_its_cause(wants: float, cause: str) -> None:
+    stream = run_states(standstill("idle"), ENGINE, "engine", running=meanwhile(0.2), wants=meanwhile(wants))
+    said = verdict(stream.host(periods(0.9, 0.9), source=CGROUP))
+    assert (said.cause, said.detail == "cgroup throttling") == (cause, cause == "host_starvation")
+
+
+def test_a_thread_that_waits_for_its_core_as_ever_is_not_slower_for_it() -> None:
+    usual = run_states(standstill("idle"), ENGINE, "engine", running=stairs((0, 0.6)), wants=stairs((0, 0.4)))
+    assert verdict(usual).cause == "unknown"
+    grown = run_states(standstill("idle"), ENGINE, "engine", running=stairs((0, 0.6)), wants=meanwhile(0.4, 0.1))
+    said = verdict(grown)
+    assert (said.detail, said.confidence) == ("CPU contention", "medium")
+
+
 def test_throttling_in_most_periods_beats_contention_as_its_reason() -> None:
     stream = starved()
     periods = {"host.quota_periods": total((0, 10)), "host.throttled_periods": total((0, 0), (LOW, 9), (BACK, 0))}

@@ -109,3 +109,45 @@ def test_a_front_end_on_a_core_without_stacks_says_what_stacks_would_add() -> No
     said = verdict(stream)
     assert (said.cause, said.detail, said.confidence) == ("host_starvation", "front end", "medium")
     assert said.unseen[0] == "stacks not seen: work or busy-wait"
+
+
+def seen_front(activity: str, on_core: float | None, connections: float) -> Verdict:
+    """An engine without requests between LOW and BACK, a front end in ``activity`` meanwhile."""
+    stream = Stream(END).device(quiet_between(1.0))
+    stream.metrics(server(**{**stopped_progress(), "sched__running": quiet_between(8)}))
+    stream.stacks(200, "engine", lambda t: "await_requests" if LOW <= t < BACK else "launch")
+    stream.stacks(API, "api", lambda t: activity if LOW <= t < BACK else "idle")
+    if on_core is not None:
+        run_states(stream, API, "api", running=meanwhile(on_core, 0.1))
+    return verdict(stream.host({"host.connections": stairs((0, connections)), "host.unread": stairs((0, 0))}))
+
+
+def test_a_front_end_that_computes_in_unknown_code_holds_requests() -> None:
+    said = seen_front("app_render", 0.95, 4)
+    assert (said.cause, said.detail) == ("host_starvation", "front end: unrecognised code: app_render (a.py)")
+
+
+def test_unknown_code_of_a_front_end_without_run_states_may_be_either() -> None:
+    said = seen_front("app_render", None, 4)
+    assert (said.cause, said.confidence) == ("host_starvation", "low")
+    assert said.runner_up is not None
+    assert said.runner_up[0] == "no_demand"
+    assert said.unseen[0] == "run states not seen: unrecognised code may work or wait"
+    assert "no_demand" not in {item.cause for item in said.excluded}
+
+
+@pytest.mark.parametrize(
+    ("activity", "on_core", "unseen"),
+    [
+        ("app_render", 0.1, "what front-end thread api did in code that no rule knows, 100% of the time (app_render"),
+        ("idle", 0.9, "what kept front-end thread api on a core 9"),
+    ],
+)
+def test_a_front_end_that_may_hold_requests_makes_no_demand_less_sure(
+    activity: str, on_core: float, unseen: str
+) -> None:
+    said = seen_front(activity, on_core, 4)
+    assert (said.cause, said.confidence) == ("no_demand", "medium")
+    assert any(item.startswith(unseen) for item in said.unseen), said.unseen
+    nobody = seen_front(activity, on_core, 0)
+    assert (nobody.cause, nobody.confidence) == ("no_demand", "high")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gaptop.valleys.correlation import independent, interval, ranks, spearman
+from gaptop.valleys.correlation import independent, interval, partial, ranks, spearman
 
 IQ = [106, 100, 86, 101, 99, 103, 97, 113, 112, 110]
 HOURS = [7, 27, 2, 50, 28, 29, 20, 12, 6, 17]
@@ -73,3 +73,15 @@ def test_independent_pairs_are_never_more_than_there_are() -> None:
     swing = [float(index % 2) for index in range(20)]
     assert independent(swing, list(range(20))) == 20.0
     assert independent(list(range(40)), list(range(40))) < 10
+
+
+def test_a_correlation_that_a_third_one_makes_is_gone_at_equal_values_of_it() -> None:
+    chance = np.random.default_rng(2)
+    third = chance.normal(size=400)
+    first, second = third + chance.normal(0, 0.5, 400), third + chance.normal(0, 0.5, 400)
+    assert (spearman(first.tolist(), second.tolist()) or 0.0) > 0.7
+    assert partial(first.tolist(), second.tolist(), third.tolist()) == pytest.approx(0.0, abs=0.12)
+    assert (partial((first + second).tolist(), second.tolist(), third.tolist()) or 0.0) > 0.5
+    # What does not vary, or is the same, leaves the correlation as it is, or nothing.
+    assert partial([1, 2, 3], [1, 3, 2], [5, 5, 5]) == spearman([1, 2, 3], [1, 3, 2])
+    assert partial([1, 2, 3], [1, 3, 2], [1, 2, 3]) is None

@@ -60,8 +60,10 @@ def test_a_period_is_found(make: Make, period: float) -> None:
         lambda chance: np.cumsum(0.5 + chance.exponential(0.5, 100)),
         lambda chance: np.cumsum(chance.uniform(0.5, 2.5, 50)),
         lambda chance: np.concatenate([np.cumsum(chance.exponential(1.0, 30)), 3600 + chance.uniform(0, 30, 30)]),
+        # Two intervals of 8 to 16 s are together about 24 s long in whichever order they come.
+        lambda chance: np.cumsum(chance.uniform(5, 11, 60) + chance.uniform(0.5, 5, 60)),
     ],
-    ids=["Poisson", "long Poisson", "after a dead time", "uniform", "two bursts"],
+    ids=["Poisson", "long Poisson", "after a dead time", "uniform", "two bursts", "of similar length"],
 )
 def test_chance_has_no_period(make: Make) -> None:
     assert np.mean([item != [] for item in found(make, 100)]) <= 0.03

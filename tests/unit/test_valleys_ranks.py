@@ -8,7 +8,7 @@ import pytest
 
 from gaptop.valleys.model import Valley
 
-from .valley_server import BACK, END, LOW, quiet_between, server, stopped_progress
+from .valley_server import BACK, END, LOW, engine, quiet_between, server, stopped_progress
 from .valley_streams import API, Stream, analyse, only, stairs, total, valleys_of
 
 OTHER = "nvml/GPU-b"
@@ -44,6 +44,19 @@ def test_the_busy_ranks_sync_is_not_blamed_for_the_idle_rank() -> None:
     assert said.runner_up is None or said.runner_up[0] != "synchronisation"
     assert said.confidence != "high"
     assert "this engine's own requests" in said.unseen[0]
+
+
+def test_another_ranks_tokens_make_no_artefact_of_a_device_whose_engine_awaits_requests() -> None:
+    stream = Stream(END).device(quiet_between(1.0), pids=RANKS[:1], power=quiet_between(300, 60))
+    stream.device(stairs((0, 1.0)), source=OTHER, pids=RANKS[1:])
+    # The other rank is as fast as both were: tokens go on as ever.
+    stream.metrics(server(), pids=(API, *RANKS), more={"engines": 2}).stacks(API, "api", lambda t: "idle")
+    awaits = engine("await_requests")
+    stream.stacks(RANKS[0], "engine", awaits, name="EngineCore_DP0")
+    said = dip(stream.stacks(RANKS[1], "engine", lambda t: "device_sync", name="EngineCore_DP1")).verdict
+    assert said.cause == "no_demand"
+    (because,) = (item.because for item in said.excluded if item.cause == "artefact")
+    assert because.startswith("its engine awaited requests 100%")
 
 
 @pytest.mark.parametrize("pids", [None, ()])

@@ -48,11 +48,12 @@ def test_an_engine_that_waits_for_a_worker_nobody_saw_proves_nothing() -> None:
     assert not {"host_starvation", "synchronisation", "compiling"} & {item.cause for item in said.excluded}
 
 
-def test_a_rank_that_comes_late_to_a_collective_is_the_cause_and_not_the_others_wait() -> None:
+def test_a_rank_that_comes_late_to_a_collective_is_named_with_what_it_does() -> None:
     stream = held("worker_wait").stacks(WORKER, "worker", engine("gc")).stacks(301, "worker", engine("collective"))
     stream.states(WORKER, "worker", stairs((0, 1.0)))
     said = verdict(stream)
-    assert (said.cause, said.detail, said.confidence) == ("host_starvation", "GC", "high")
+    assert (said.cause, said.confidence) == ("synchronisation", "high")
+    assert said.detail == "straggler: the rank of pid 300 is late: GC"
 
 
 # Gauges as old as the last step.
@@ -194,3 +195,11 @@ def test_a_compiler_that_ran_before_as_well_explains_little() -> None:
     stream = Stream(END).device(quiet_between(1.0)).metrics(server(**stopped_progress()))
     said = verdict(stream.host({"host.compilers": stairs((0, 1))}))
     assert (said.cause, said.confidence) == ("compiling", "low")
+
+
+def test_a_compiler_beside_steps_that_go_on_is_no_compiling() -> None:
+    stream = Stream(END).device(stairs((0, 1.0))).metrics(server(**stopped_progress()))
+    said = verdict(stream.host({"host.compilers": stairs((0, 0), (LOW - 1, 1), (BACK, 0))}), "progress")
+    assert said.cause != "compiling"
+    (because,) = [item.because for item in said.excluded if item.cause == "compiling"]
+    assert "the device was busy 100% beside the compiler" in because

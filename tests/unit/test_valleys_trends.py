@@ -9,7 +9,7 @@ import pytest
 
 from gaptop.valleys import report, report_text
 from gaptop.valleys.model import Assessment
-from gaptop.valleys.recurrence import Correlation, Trend
+from gaptop.valleys.recurrence import Correlation, Sample, Trend
 from gaptop.valleys.recurring import KEPT, Recurring
 from gaptop.valleys.trends import trends
 
@@ -172,3 +172,56 @@ def test_the_trend_of_a_stream_is_found_and_stands_in_the_report() -> None:
 def test_it_does_not_depend_on_how_readings_came() -> None:
     assert assessed(1.0).trends == assessed(0.25).trends
     assert assessed(1.0).periods == assessed(0.25).periods
+
+
+# What comes with the gaps, and what follows from them.
+
+
+def arrivals(chance: np.random.Generator, lengths: list[float], longest: float = 0.0) -> list[Sample]:
+    """Gaps among which requests come at random, rarely a long one; what waits comes after the gap. ``longest``: tokens
+    of a second of gap that one more prompt has, which made it."""
+    tokens, counts = [], []
+    for length in lengths:
+        chats, documents = chance.integers(10, 22), chance.poisson(0.25 * (length + 1.5))
+        made = [longest * length] if longest else []
+        tokens.append(80.0 * chats + chance.uniform(500, 4000, documents).sum() + sum(made))
+        counts.append(float(chats + documents + len(made)))
+    usual = [(9 * 80 + 0.25 * 2250) * (length + 1.5) for length in lengths]
+    means = [whole / count for whole, count in zip(tokens, counts, strict=True)]
+    return samples(lengths, every=20.0, prompt_tokens=means, prompts=counts, prompts_usual=usual)
+
+
+def test_prompts_that_waited_for_the_end_of_a_gap_did_not_make_it() -> None:
+    """Without a look at what ordinary time brings a fifth of these has a clear trend: of more prompts one is longer."""
+    said = 0
+    for seed in range(50):
+        chance = np.random.default_rng(seed)
+        (trend,) = trends(arrivals(chance, chance.uniform(0.5, 5.0, 50).tolist()))
+        assert of(trend, "length", "prompt_tokens").may_follow
+        said += "prompt length" in trend.sentence
+    assert said == 0
+
+
+def test_prompts_that_made_the_gaps_are_told_from_those_that_waited() -> None:
+    said = 0
+    for seed in range(20):
+        chance = np.random.default_rng(seed)
+        (trend,) = trends(arrivals(chance, chance.uniform(0.5, 5.0, 20).tolist(), longest=4000))
+        said += trend.sentence.startswith("gap grows with prompt length (rho 0.")
+    assert said >= 19
+
+
+def test_where_ordinary_prompts_are_not_known_nothing_is_said_of_them() -> None:
+    (trend,) = trends(samples(LENGTHS, prompt_tokens=LIKE, prompts_usual=None))
+    assert of(trend, "length", "prompt_tokens").rho is not None
+    assert trend.sentence == ""
+
+
+def test_a_larger_batch_does_not_look_like_longer_answers() -> None:
+    chance = np.random.default_rng(4)
+    batch = chance.uniform(4, 30, 30)
+    lengths = (0.05 * batch + chance.normal(0, 0.05, 30)).tolist()
+    answers = (5 * batch + chance.normal(0, 8, 30)).tolist()
+    (trend,) = trends(samples(lengths, output_tokens=answers, running=batch.tolist()))
+    assert trend.sentence.startswith("gap grows with concurrency (rho 0.9")
+    assert "output length (" not in trend.sentence

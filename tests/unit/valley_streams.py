@@ -78,7 +78,7 @@ class Stream:
     outer: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """By activity: the function and file of a frame around it."""
     _timed: list[tuple[float, int, Line]] = field(default_factory=list)
-    _stacks: dict[str, int] = field(default_factory=dict)
+    _stacks: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def add(self, t: float, line: Line) -> None:
         self._timed.append((t, len(self._timed), line))
@@ -183,8 +183,10 @@ class Stream:
         window: float = 2.0,
         tid: int | None = None,
         name: str = "",
+        still: bool = False,
     ) -> Stream:
-        """py-spy on one process: rolling windows, delivered at their end."""
+        """py-spy on one process: rolling windows, delivered at their end. Code that runs is seen at another line each
+        time, unless it stands ``still``."""
         source = f"threads/{pid}"
         tid = pid if tid is None else tid
         entity = {
@@ -199,7 +201,8 @@ class Stream:
         while start < self.seconds - 1e-9:
             end = min(start + window, self.seconds)
             edges = [round(start + 0.05 * i, 3) for i in range(round((end - start) / 0.05) + 1)]
-            ids = [self._stack(end, source, activity(a + 0.025)) for a in edges[:-1]]
+            lines = [0 if still else index % 2 for index in range(len(edges) - 1)]
+            ids = [self._stack(source, activity(a + 0.025), line) for a, line in zip(edges, lines, strict=False)]
             self.add(end, Spans(source, (start, end), [tid] * len(ids), edges[:-1], edges[1:], ids))
             self.add(end, Watermark(source, end))
             start = end
@@ -260,13 +263,12 @@ class Stream:
             out.append(decoded)
         return out
 
-    def _stack(self, t: float, source: str, activity: str) -> int:
-        if activity not in self._stacks:
-            self._stacks[activity] = len(self._stacks) + 1
-            number = self._stacks[activity]
+    def _stack(self, source: str, activity: str, line: int) -> int:
+        if (activity, line) not in self._stacks:
+            number = self._stacks[activity, line] = len(self._stacks) + 1
             around: list[list[str | int]] = [[*self.outer[activity], 3]] if activity in self.outer else []
-            self.add(0.0, Frames(source, {str(number): [["main", "m.py", 1], *around, [activity, "a.py", 2]]}))
-        return self._stacks[activity]
+            self.add(0.0, Frames(source, {str(number): [["main", "m.py", 1], *around, [activity, "a.py", 2 + line]]}))
+        return self._stacks[activity, line]
 
 
 def _share(curve: Curve, start: float, end: float) -> float | None:

@@ -18,14 +18,16 @@ from gaptop_collectors.commandline import recognise
 from gaptop_collectors.engines.address import printable
 from gaptop_collectors.engines.exposition import ExpositionReader, NotMetrics
 from gaptop_collectors.engines.http import Answer, Endpoint, require_ok
-from gaptop_collectors.engines.llamacpp_slots import Booked, Progress, Slot, parse_slots
+from gaptop_collectors.engines.llamacpp_slots import Booked, Counted, Progress, Slot, parse_slots
 from gaptop_collectors.engines.llamacpp_source import PERIOD, Known, describe
-from gaptop_collectors.engines.scrapes import RestartWatch, ScrapeLog, pids_of, read_at
+from gaptop_collectors.engines.scrapes import RestartWatch, ScrapeLog, pids_of
 from gaptop_collectors.host.proctable import read_argv
 from gaptop_collectors.target import HttpOptions, Processes, Server, ServerProcess
 
 _BOOSTED: Final = 0.125
 _ASIDE: Final = 1.0
+_BRACKETS: Final = 3
+"""Tries in one look to read slots between two equal readings of the counters; 1-2 ms each on a current build."""
 _STEPS: Final = "llamacpp:n_decode_total"
 _PREDICTED: Final = "llamacpp:tokens_predicted_total"
 _COMPUTED: Final = "llamacpp:prompt_tokens_total"
@@ -85,9 +87,7 @@ class LlamaCppEngine:
         self._endpoint.close()
 
     def _look(self, known: Known) -> Sequence[Message]:
-        # Metrics before slots: a request that ends in between is then seen as still running, never counted twice.
-        metrics = self._metrics(known)
-        slots = self._slots(known)
+        metrics, slots, after = self._read(known)
         answer = metrics[0] if metrics else slots[0] if slots else None
         if answer is None:
             raise CollectorError(
@@ -103,7 +103,7 @@ class LlamaCppEngine:
             values["latency.scrape"] = (answer.done_ns - answer.begun_ns) / 1e9
             batches.append(self._batch(metrics[0], values))
         if slots:
-            self._progress.feed(slots[1], _booked(booked, _PREDICTED), _booked(booked, _COMPUTED))
+            self._progress.feed(slots[1], _counted(booked), _counted(after[1]) if after else None)
             values = self._from_slots(known, slots[1])
             if not metrics:
                 values["latency.scrape"] = (answer.done_ns - answer.begun_ns) / 1e9
@@ -117,8 +117,25 @@ class LlamaCppEngine:
             messages.insert(0, info)
         return [*messages, *batches, Delivered(self._source, answer.begun_ns)]
 
+    def _read(
+        self, known: Known
+    ) -> tuple[tuple[Answer, Values] | None, tuple[Answer, list[Slot]] | None, tuple[Answer, Values] | None]:
+        """Metrics, slots, and while the progress has no base yet, metrics once more, until both readings are the same:
+        no request ended in between, so what is booked later was made later."""
+        # Metrics before slots: a request that ends in between is booked with the next look, never counted twice.
+        metrics, slots, after = self._metrics(known), self._slots(known), None
+        for _ in range(_BRACKETS):
+            if metrics is None or slots is None or self._progress.based:
+                break
+            after = self._metrics(known)
+            if after is None or _counted(after[1]) == _counted(metrics[1]):
+                break
+            metrics, slots = after, self._slots(known)
+            after = None
+        return metrics, slots, after
+
     def _batch(self, answer: Answer, values: Values) -> Batch:
-        return Batch(self._source, [read_at(answer)], {key: [value] for key, value in values.items()})
+        return Batch(self._source, [self._log.taken_in(answer)], {key: [value] for key, value in values.items()})
 
     def _metrics(self, known: Known) -> tuple[Answer, Values] | None:
         if not known.has_metrics:
@@ -159,10 +176,11 @@ class LlamaCppEngine:
     def _restarted(self, answer: Answer, booked: Values, slots: Sequence[Slot]) -> Sequence[Message]:
         counters = {name: booked.get(name) for name in (_STEPS, _PREDICTED, _COMPUTED)}
         tasks = [slot.task for slot in slots if slot.task is not None]
-        counters["task number"] = float(max(tasks)) if tasks else None
+        # Tasks may begin in another order than they came in, so their numbers speak only where nothing else does.
+        counters["task number"] = float(max(tasks)) if tasks and not booked else None
         started = answer.headers.get("Process-Start-Time-Unix", "")  # really CLOCK_MONOTONIC in µs
         marker = int(started) / 1e6 if started.isascii() and started.isdigit() else None
-        news = self._restarts.look(read_at(answer), marker, counters)
+        news = self._restarts.look(self._log.taken_in(answer), marker, counters)
         if news:
             self._progress = Progress()
             self._known = None  # looked at anew with the next sample: model and slots may be others
@@ -228,3 +246,7 @@ class LlamaCppEngine:
 def _booked(values: Values, name: str) -> Booked | None:
     value = values.get(name)
     return Booked(value) if value is not None else None
+
+
+def _counted(values: Values) -> Counted:
+    return Counted(_booked(values, _PREDICTED), _booked(values, _COMPUTED))

@@ -77,54 +77,136 @@ class Booked:
         return 1.0 if self.exact else 2.0 * 10 ** (len(str(int(self.value))) - 6)
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One reading of ``/metrics``: generated tokens of ended requests, and prompt tokens; None where not told."""
+
+    predicted: Booked | None = None
+    computed: Booked | None = None
+
+
+class _Seen:
+    """What was seen of one counter in the slots, against what ``/metrics`` has booked since both were read together."""
+
+    def __init__(self) -> None:
+        self.units = 0.0
+        self._base: float | None = None
+
+    @property
+    def based(self) -> bool:
+        return self._base is not None
+
+    def start(self, booked: Booked) -> None:
+        """What the slots show now belongs to this reading: what they show more from now on will be booked later."""
+        self._base, self.units = booked.value, 0.0
+
+    def missed(self, booked: Booked | None) -> float:
+        """Units that were booked and never seen in a slot; taken as seen from now on."""
+        if booked is None or self._base is None:
+            return 0.0
+        missed = booked.value - self._base - self.units
+        if missed < booked.least:
+            return 0.0
+        self.units += missed
+        return missed
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One slot as last seen, and what of its task is counted."""
+
+    slot: Slot
+    taken: int
+    """Generated tokens that are counted, or were made before the first look."""
+    settled: int = 0
+    """Those of them that are in the sum of ended requests already."""
+    doubted: bool = False
+    """Its generated tokens may still be the task's before: they have not moved since the task came."""
+
+
 class Progress:
     """Token counters from what was seen in the slots, corrected by what ``/metrics`` has booked.
 
-    Feed the metrics of one moment before the slots of the same moment. Both counters start at 0 when first fed; they
-    never fall, whatever order things are seen in.
+    Both start at 0 when first fed; they never fall, whatever order things are seen in, and never hold more than was
+    made since. A correction needs a reading of ``/metrics`` that belongs to the slots of the same look, or a request
+    that ended between the two answers is booked as a whole later, as if it had been made since: a thousand tokens
+    within a few milliseconds. Until ``based``, /metrics is to be read on both sides of the slots.
     """
 
     def __init__(self) -> None:
         self.decode = 0.0
         self.prompt = 0.0
-        self._slots: dict[int, Slot] = {}
-        self._fed = False
-        self._decode_base: float | None = None
-        self._prompt_base: float | None = None
-        self._ended = 0.0  # generated tokens of ended requests, seen or corrected, since the base
-        self._computed = 0.0  # prompt tokens, seen or corrected, since the base
+        self._watched: dict[int, _Watched] = {}
+        self._clears = False
+        self._ended = _Seen()
+        self._computed = _Seen()
 
-    def feed(self, slots: Sequence[Slot], predicted: Booked | None, computed: Booked | None) -> None:
-        """One look. Without the booked counters, what happens wholly between two looks is not counted."""
-        if not self._fed:
-            self._slots = {slot.number: slot for slot in slots}
-            self._fed = True
-            # What running requests have made so far will be booked later: as if it had been seen.
-            self._decode_base = predicted.value if predicted else None
-            self._prompt_base = computed.value if computed else None
-            return
+    @property
+    def based(self) -> bool:
+        """Whether what was booked can be told from what was there before the first look."""
+        return self._ended.based and self._computed.based
+
+    def feed(self, slots: Sequence[Slot], before: Counted, after: Counted | None = None) -> None:
+        """One look: ``/metrics`` read before the slots and, where wanted, again after them. Without the booked
+        counters, what happens wholly between two looks is not counted."""
+        first = not self._watched
         for slot in slots:
-            self._advance(self._slots.get(slot.number), slot)
-            self._slots[slot.number] = slot
-        if predicted is not None and self._decode_base is not None:
-            missed = predicted.value - self._decode_base - self._ended
-            if missed >= predicted.least:
-                self.decode += missed
-                self._ended += missed
-        if computed is not None and self._prompt_base is not None:
-            missed = computed.value - self._prompt_base - self._computed
-            if missed >= computed.least:
-                self.prompt += missed
-                self._computed += missed
+            last = self._watched.get(slot.number)
+            self._clears = self._clears or _cleared(last, slot)
+            self._watched[slot.number] = _Watched(slot, slot.decoded) if first else self._advance(last, slot)
+        self.decode += self._ended.missed(before.predicted)
+        self.prompt += self._computed.missed(before.computed)
+        if after is not None and not self.based:
+            self._start(slots, before, after)
 
-    def _advance(self, before: Slot | None, now: Slot) -> None:
-        old = before if before is not None and before.task == now.task else None
-        if before is not None and before.busy and (old is None or not now.busy):
-            self._ended += max(before.decoded, now.decoded if old else 0)
-        if not now.busy and (old is None or not old.busy):
-            return
-        decoded = max(0, now.decoded - (old.decoded if old else 0))
-        prompt = max(0, now.prompt - (old.prompt if old else 0))
-        self.decode += decoded
-        self.prompt += prompt
-        self._computed += prompt
+    def _start(self, slots: Sequence[Slot], before: Counted, after: Counted) -> None:
+        if before.predicted is not None and before.predicted == after.predicted and not self._ended.based:
+            self._ended.start(before.predicted)
+            for each in self._watched.values():
+                each.settled = 0
+        # Prompt tokens are booked with the next batch that has an output: those of an unfinished prompt may not be yet.
+        whole = not any(slot.busy and slot.prompt and not slot.decoded for slot in slots)
+        if before.computed is not None and before.computed == after.computed and whole and not self._computed.based:
+            self._computed.start(before.computed)
+
+    def _advance(self, last: _Watched | None, now: Slot) -> _Watched:
+        if last is None or last.slot.task != now.task:
+            return self._another(last, now)
+        before, taken, settled = last.slot, last.taken, last.settled
+        doubted = last.doubted and now.decoded == before.decoded
+        if now.busy and now.decoded < before.decoded:
+            taken = settled = 0  # a task's own count never falls: that was the task's before
+        if now.busy or before.busy:
+            self._compute(now.prompt - before.prompt)
+            if not doubted:
+                self.decode += max(0, now.decoded - taken)
+                taken = max(taken, now.decoded)
+        if before.busy and not now.busy:
+            self._ended.units += taken - settled
+        return _Watched(now, taken, settled, doubted)
+
+    def _another(self, last: _Watched | None, now: Slot) -> _Watched:
+        """Another task than last time. Builds of 2025 go on showing the last task's generated tokens until the new
+        prompt is done; what they exceed the last look by was made since, whosever they are, and is counted at once."""
+        known = last.slot.decoded if last is not None else 0
+        if last is not None and last.slot.busy:
+            self._ended.units += last.taken - last.settled
+        if not now.busy:
+            return _Watched(now, 0)
+        doubted = now.decoded > 0 and not self._clears
+        made = now.decoded - known if doubted and now.decoded >= known else now.decoded
+        settled = made if doubted else 0
+        self.decode += made
+        self._ended.units += settled
+        self._compute(now.prompt)
+        return _Watched(now, made, settled, doubted)
+
+    def _compute(self, prompt: int) -> None:
+        self.prompt += max(0, prompt)
+        self._computed.units += max(0, prompt)
+
+
+def _cleared(last: _Watched | None, now: Slot) -> bool:
+    """Whether this build is seen to clear a slot's generated tokens: none at a task's end, or as the next starts."""
+    another = last is not None and last.slot.decoded > 0 and last.slot.task != now.task
+    return now.task is not None and not now.decoded and (another or not now.busy)

@@ -15,7 +15,7 @@ _ERRORS: Final = (0.005, 0.02, 0.1, 0.5, 2.5)
 
 
 def read_at(answer: Answer) -> int:
-    """When the server took its values: it did so between our send and its first byte, so halfway, ± half of that."""
+    """When an exporter that has nothing else to do took its values: between our send and its first byte, so halfway."""
     return (answer.sent_ns + answer.first_ns) // 2
 
 
@@ -31,22 +31,34 @@ class ScrapeLog:
         self._source = source
         self._last_ns: int | None = None
         self._failing = ""
-        self._halves: deque[float] = deque(maxlen=64)
+        self._took: deque[int] = deque(maxlen=64)
+        self._early: deque[float] = deque(maxlen=64)
 
     @property
     def error(self) -> float:
         """Bound in seconds of a reading's time over the last 64 scrapes, rounded up to a step so that it stays put."""
-        worst = max(self._halves, default=_ERRORS[0])
+        worst = max(self._early, default=_ERRORS[0])
         return next((step for step in _ERRORS if step >= worst), _ERRORS[-1])
 
     def failed(self, error: CollectorError) -> None:
         """No readings came; the next success will say over what time."""
         self._failing = _WHY.get(error.state, "no usable answer")
 
+    def taken(self, sent_ns: int, first_ns: int) -> int:
+        """When the server took the values of an answer: a busy one lets the request lie and takes them when it gets to
+        it, right before it answers. So half of the quickest recent answer before the first byte; an answer that was
+        itself held up on its way may hold values as early as the request."""
+        return first_ns - min(first_ns - sent_ns, *self._took) // 2 if self._took else (sent_ns + first_ns) // 2
+
+    def taken_in(self, answer: Answer) -> int:
+        """When the values in it were taken."""
+        return self.taken(answer.sent_ns, answer.first_ns)
+
     def read(self, answer: Answer) -> Sequence[Message]:
         """Book a good scrape; the hole since the last good one, when something failed in between."""
-        at = read_at(answer)
-        self._halves.append((answer.first_ns - answer.sent_ns) / 2e9)
+        at = self.taken_in(answer)
+        self._took.append(answer.first_ns - answer.sent_ns)
+        self._early.append((at - answer.sent_ns) / 1e9)
         holes: list[Message] = []
         if self._failing and self._last_ns is not None:
             holes.append(Hole(self._source, self._last_ns, at, self._failing))

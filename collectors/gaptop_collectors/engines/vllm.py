@@ -20,7 +20,7 @@ from gaptop_collectors.engines.address import printable
 from gaptop_collectors.engines.dialects import engine_of, not_supported
 from gaptop_collectors.engines.exposition import ExpositionReader, NotMetrics, Sample
 from gaptop_collectors.engines.http import Answer, Endpoint, require_ok
-from gaptop_collectors.engines.scrapes import RestartWatch, ScrapeLog, pids_of, read_at
+from gaptop_collectors.engines.scrapes import RestartWatch, ScrapeLog, pids_of
 from gaptop_collectors.engines.vllm_source import PERIOD, RARE_PERIOD, WHOLE_PERIOD, Known, describe
 from gaptop_collectors.host.proctable import read_argv
 from gaptop_collectors.target import HttpOptions, Processes, Server, ServerProcess
@@ -97,14 +97,14 @@ class VllmEngine:
         if not fast:
             self._whole_at = time.monotonic()
         values = names.values(present)
-        at = read_at(answer)
+        at = self._log.taken_in(answer)
         changed = self._restarts.look(
             at, names.start_marker(present), {signal: values.get(signal) for signal in names.RESTARTS}
         )
         self._news.extend(changed)
         if changed and known is not None:
             answer, present = self._look(None)
-            values, at, fast = names.values(present), read_at(answer), False
+            values, at, fast = names.values(present), self._log.taken_in(answer), False
         return self._messages(answer, at, present, values, fast)
 
     def _messages(
@@ -242,7 +242,7 @@ class VllmEngine:
             known.load = False
             return None
         known.load = True
-        return (begun + time.monotonic_ns()) // 2, float(load)
+        return self._log.taken(begun, time.monotonic_ns()), float(load)
 
 
 def _path(wanted: Sequence[str]) -> str:

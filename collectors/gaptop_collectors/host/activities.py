@@ -19,6 +19,9 @@ from gaptop_collectors.signals import ACTIVITIES
 _FILES: Final = ("", "_vllm", "_sglang", "_tgi", "_lmdeploy", "_trtllm", "_libraries")
 """The built-in ``activities*.toml`` in the order of judgement; the first one's [sets] are known in all."""
 
+_CALLERS: Final = "callers"
+"""The list under a file's [sets] of frames that run what others wrote."""
+
 _KEYS: Final = {"activity", "frames", "under", "anywhere"}
 _HEAD: Final = re.compile(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
 _MOST_BYTES: Final = 1_000_000
@@ -78,13 +81,16 @@ class _Known:
     """(activity, index of the rule whose ``under`` must be met, or -1), in order of judgement."""
     marks: frozenset[int]
     """Rules whose ``under`` this frame meets."""
+    calls: bool
+    """It runs what others wrote: it says what its own code does, and nothing of theirs."""
 
 
 class ActivityMap:
     """Classifies stacks. Not thread-safe; results depend on the stack alone, so callers cache per interned stack."""
 
-    def __init__(self, rules: Sequence[_Rule]) -> None:
+    def __init__(self, rules: Sequence[_Rule], callers: Sequence[_Pattern]) -> None:
         self._rules = rules
+        self._callers = callers
         self._known: dict[tuple[str, str], _Known] = {}
 
     def classify(self, frames: Sequence[tuple[str, str, int]]) -> str:
@@ -106,7 +112,7 @@ class ActivityMap:
         for index in range(len(known) - 1, -1, -1):
             for activity, under in known[index].hits:
                 if under < 0 or any(under in outer.marks for outer in known[:index]):
-                    return activity
+                    return "other" if known[index].calls and index < len(known) - 1 else activity
         return "other"
 
     def _learn(self, function: str, file: str) -> _Known:
@@ -122,7 +128,8 @@ class ActivityMap:
                 takes_over = min(takes_over, index)
             else:
                 hits.append((rule.activity, index if rule.under else -1))
-        return _Known(takes_over, tuple(hits), frozenset(marks))
+        calls = any(pattern.matches(function, file) for pattern in self._callers)
+        return _Known(takes_over, tuple(hits), frozenset(marks), calls)
 
 
 def load_activities(user_file: Path | None = None) -> ActivityMap:
@@ -131,16 +138,19 @@ def load_activities(user_file: Path | None = None) -> ActivityMap:
     Raises :class:`ActivityFileError` when ``user_file`` cannot be read or holds a rule that makes no sense.
     """
     rules: list[_Rule] = []
+    callers: list[_Pattern] = []
     shared: dict[str, Any] = {}
     for part in _FILES:
         name = f"activities{part}.toml"
         found, sets = _parse(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"), name, shared)
         rules += found
+        callers += _patterns(sets.get(_CALLERS, []), {}, name)
         shared = shared or sets
     if user_file is None:
-        return ActivityMap(rules)
-    own, _ = _parse(_read(user_file), str(user_file), shared)
-    return ActivityMap([*own, *rules])
+        return ActivityMap(rules, callers)
+    own, sets = _parse(_read(user_file), str(user_file), shared)
+    callers += _patterns(sets.get(_CALLERS, []), {}, str(user_file))
+    return ActivityMap([*own, *rules], callers)
 
 
 def _read(path: Path) -> str:

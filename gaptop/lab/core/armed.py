@@ -78,6 +78,10 @@ class Faults:
                 return each
         return None
 
+    def all_lasting(self, place: str, now: float) -> Iterator[Fault]:
+        """Every fault of ``place`` that ``now`` lies in."""
+        return (each.fault for each in self._lasting.get(place, ()) if each.start <= now < each.end)
+
     def within(self, place: str, start: float, end: float) -> Iterator[Lasting]:
         """The faults of ``place`` that meet [start, end), cut to it."""
         for each in self._lasting.get(place, ()):

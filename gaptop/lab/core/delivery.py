@@ -32,8 +32,8 @@ class Delivery:
     def deliver(self, now: float, sampled: Sequence[Request], scheduler: Scheduler, deferred: int) -> None:
         """Book one token for each of ``sampled``, which ``scheduler`` ran, and tell the server's state after it."""
         self.stale = False
-        start = self._start(now)
         faults = self._machine.faults
+        start = self._logs(self._start(now), faults.strike("access_log", now))
         cost = self._machine.host.cost("detokenize", len(sampled)) + faults.strike("detokenize", start)
         slow = faults.lasting("gil", start)
         if slow is not None:
@@ -49,6 +49,16 @@ class Delivery:
         """Whether tokens sampled before ``now`` take at least ``by`` seconds more until clients have them."""
         return self._since <= now and self.free > now + by
 
+    def hang_up(self, now: float) -> None:
+        """The client of the oldest running request hangs up, where others stay, and asks for something else."""
+        for each in self._schedulers:
+            if len(each.running) > 1:
+                request = each.running[0]
+                each.drop(request)
+                self._machine.add(Open(now, -1))
+                self._front.answered(request, now)
+                return
+
     def abort(self, now: float, again: float) -> None:
         """Every client hangs up, and no message tells of it; they ask again at ``again``."""
         gone = [request for each in self._schedulers for request in each.abort()]
@@ -56,6 +66,15 @@ class Delivery:
             self._machine.add(Open(now, -1))
             self._front.answered(request, again)
         self.stale = True
+
+    def _logs(self, start: float, seconds: float) -> float:
+        """A log is written from ``start`` on, if there is one; returns when that ends."""
+        if seconds <= 0:
+            return start
+        for begin, end, held_by in self._core.run(start, seconds):
+            self._machine.add(HostSpan(begin, end, "output", "log", False, bool(held_by)))
+            start = end
+        return start
 
     def _start(self, now: float) -> float:
         start = max(now, self.free)

@@ -16,6 +16,9 @@ Piece = Callable[[float, float, str], None]
 NOTABLE: Final = 1.5
 """A step that takes so many times as long as plain decoding is worth a word."""
 
+SLOWED: Final = 1.1
+"""A step that a limit made so many times as long, or more, has lost the rest to it: less is in the noise of steps."""
+
 NOTHING_RUNS: Final = ("demand", "stale_gauge")
 """The device's own words for that."""
 
@@ -57,12 +60,12 @@ class Device:
         faults = self._faults
         if start < faults.first_lasting and start < faults.next_strike:
             return self.work(start, step, step.seconds, 1.0, "")
-        start = self.after_others(start, step.seconds)
         seconds, clock, limit = self.speed(start, step)
+        start = self.after_others(start, seconds)
         end = self.work(start, step, seconds, clock, limit)
-        wedged = faults.strike("wedge", start)
-        if wedged:
-            end = self.spin(end, end + wedged, "wedge", step.number)
+        wedge = faults.struck("wedge", start)
+        if wedge is not None:
+            end = self.spin(end, end + wedge.seconds, "wedge", step.number, wedge.strength)
             self._piece(start, end, "wedge")
         return end
 
@@ -86,15 +89,17 @@ class Device:
         )
         if limit and seconds >= NOTABLE * step.seconds:
             self._piece(start, end, limit)
+        elif limit and seconds >= SLOWED * step.seconds:
+            self._piece(start + step.seconds, end, limit)
         elif step.prefill_tokens and (not step.decode_tokens or step.seconds >= NOTABLE * step.decoding):
             again = 2 * step.recomputed_tokens > step.prefill_tokens
             self._piece(start, end, "recompute" if again else "prefill")
         return end
 
-    def spin(self, start: float, end: float, kind: DeviceWork, number: int = 0) -> float:
+    def spin(self, start: float, end: float, kind: DeviceWork, number: int = 0, compute: float = 0.0) -> float:
         """Be busy over [start, end) without any token."""
         self._idle(start, end)
-        self._add(DeviceSpan(start, end, number, 0, 0, 0, 0.0, self.index, kind))
+        self._add(DeviceSpan(start, end, number, 0, 0, 0, compute, self.index, kind))
         return end
 
     def after_others(self, start: float, seconds: float) -> float:
@@ -109,12 +114,13 @@ class Device:
 
     def speed(self, start: float, step: Step) -> tuple[float, float, str]:
         """Seconds of the step as it begins at ``start``, the clock's share, and what limits it ("": nothing)."""
-        for place in ("thermal", "power"):
-            limit = self._faults.lasting(place, start)
-            if limit is not None and limit.fault.rank == self.index:
-                clock = strength(limit.fault)
-                return self._model.slowed(step.seconds, step.compute, clock), clock, place
-        return step.seconds, 1.0, ""
+        clock, limit = 1.0, ""
+        if start >= self._faults.first_lasting:
+            for place in ("thermal", "power"):
+                for fault in self._faults.all_lasting(place, start):
+                    if fault.rank == self.index and strength(fault) < clock:
+                        clock, limit = strength(fault), place
+        return self._model.slowed(step.seconds, step.compute, clock) if limit else step.seconds, clock, limit
 
     def finish(self, now: float) -> None:
         """Tell the idle time up to ``now``."""

@@ -128,9 +128,11 @@ class Engine:
         now = self._thread.now
         if now < self._faults.first_lasting:
             return ""
-        if self._faults.lasting("hold", now) is not None:
+        hold, remote = self._faults.lasting("hold", now), self._faults.lasting("remote_kv", now)
+        # Of two that hold, the one that ends last is what is waited for: without the other nothing would come sooner.
+        if hold is not None and (remote is None or hold.end >= remote.end):
             return "admission"
-        return "remote_kv" if self._faults.lasting("remote_kv", now) is not None else ""
+        return "remote_kv" if remote is not None else ""
 
     def _strikes(self) -> None:
         """What hits the engine's thread whatever it does, once it has something to do."""
@@ -151,6 +153,8 @@ class Engine:
             end = thread.now + fault.seconds
             self._machine.add(Condition(thread.now, end, "major_faults", strength(fault)))
             thread.block("schedule", end, "paging")
+        if struck("hang_up", thread.now) is not None:
+            self._delivery.hang_up(thread.now)
         fault = struck("abort", thread.now)
         if fault is not None:
             self._delivery.abort(thread.now, thread.now + fault.seconds)
@@ -216,10 +220,19 @@ class Engine:
         now, running = self._thread.now, self.scheduler.running
         self._reported = now
         before = len(running)
-        deferred = len(self.scheduler.waiting) if self._held() == "remote_kv" else 0
-        self._delivery.deliver(now, sampled, self.scheduler, deferred)
+        self._delivery.deliver(now, sampled, self.scheduler, self._deferred(now))
         for stall in self._stalls.message(now, len(sampled), before, len(running), self):
             self._machine.add(stall)
+
+    def _deferred(self, now: float) -> int:
+        """Requests that are held back for another reason than room."""
+        scheduler = self.scheduler
+        if self._held() == "remote_kv":
+            return len(scheduler.waiting)
+        hold = self._faults.lasting("hold", now)
+        if hold is None or not hold.fault.strength:
+            return 0
+        return min(len(scheduler.waiting), self._config.max_num_seqs - len(scheduler.running))
 
     def usual(self, running: int) -> float:
         """See ``stalls.Server``."""

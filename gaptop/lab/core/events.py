@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from gaptop.valleys.model import Cause
 
-DeviceWork = Literal["step", "collective", "foreign", "phantom", "wedge"]
+DeviceWork = Literal["step", "collective", "transfer", "foreign", "phantom", "wedge"]
 Thread = str
 """``engine`` (the scheduler's), ``tokenizer`` and ``tokenizer/1`` … (the front end's pool), ``output`` (the front end's
 main thread), ``worker/0`` … (tensor-parallel ranks, each a process of its own; none where there is one rank),
@@ -35,8 +35,9 @@ class DeviceSpan(NamedTuple):
     """The device ran over [start, end): ``compute`` is the share of it bound by arithmetic (for the power).
 
     ``kind``: a ``step`` of the engine; a ``collective`` in which it spins for its peers (busy, at low power, no memory
-    traffic); a ``foreign`` process's work; ``phantom``: the driver calls it busy while nothing runs (it lies over an
-    Idle; no other kind does); ``wedge``: the part of a step that never gets anywhere (busy, at less power than work).
+    traffic); a ``transfer`` in which all ranks send each other so much that it takes long; a ``foreign`` process's
+    work; ``phantom``: the driver calls it busy while nothing runs (it lies over an Idle; no other kind does);
+    ``wedge``: the part of a step that never gets anywhere (busy, at less power than work).
     ``clock`` is the SM clock as a share of the highest.
     """
 
@@ -66,8 +67,9 @@ class Condition(NamedTuple):
 
     ``compilers`` (processes), ``throttled`` (cores' worth of time that the CPU quota held back, in seconds a second),
     ``runnable`` (threads that ran or wanted to, beyond the server's own spans), ``major_faults`` (a second),
-    ``read_bytes`` (a second), ``foreign`` (processes on the device), ``stopped`` (1 while the front end is),
-    ``own_call`` (1 while gaptop's own call holds the driver).
+    ``read_bytes`` (a second), ``foreign`` (processes that work on the device), ``foreign_idle`` (processes that only
+    hold memory there), ``stopped`` (1 while the front end is), ``own_call`` (1 while gaptop's own call holds the
+    driver), ``neighbours`` (cores that other programs of the host use), ``connections`` (open ones without a request).
     """
 
     start: float

@@ -25,6 +25,8 @@ Strike = Literal[
     "collective",
     "wedge",
     "abort",
+    "hang_up",
+    "access_log",
 ]
 Span = Literal[
     "hold",
@@ -58,14 +60,20 @@ class Fault:
     * ``compile``: a kernel is compiled, by ``strength`` compiler processes (default 3); ``graph_capture``: by none.
     * ``device_sync``: a blocking wait with the device idle. ``adapter``: the engine thread reads weights from disk.
       ``paging``: it waits for pages, ``strength`` major faults a second (default 2000).
-    * ``straggler``: worker ``rank`` is late; its peers' devices spin in the first collective, or stay idle where
-      ``spins`` is false. ``collective``: all ranks spin that long. Both need several ranks.
-    * ``wedge``: the device is busy so long in one step and nothing comes of it.
-    * ``abort``: every request is aborted without a message; the clients come back after ``seconds``.
+    * ``straggler``: worker ``rank`` (and so many of the next ones as ``strength`` is over 1) is late, at its ``phase``,
+      or because it has no core for that (``run_queue``); its peers' devices spin in the first collective, or stay idle
+      where ``spins`` is false. ``collective``: the ranks send each other bytes for that long. Both need several
+      ranks.
+    * ``wedge``: the device is busy so long in one step and nothing comes of it; with ``strength`` 1 at the power of
+      ordinary work (a kernel that loops), with 0 (default) at a fifth of the limit (one that waits).
+    * ``abort``: every request is aborted without a message; the clients come back after ``seconds``. ``hang_up``: one
+      client of several does so, and asks for something else.
+    * ``access_log``: the output thread writes a log before it handles the next message.
 
     What lasts over [at, at + seconds):
 
-    * ``hold``: nobody is admitted. ``remote_kv``: neither, for requests wait for KV blocks from elsewhere.
+    * ``hold``: nobody is admitted; with ``strength`` 1 because requests that are deferred for ever count as running
+      ones. ``remote_kv``: neither, for requests wait for KV blocks from elsewhere.
     * ``copy``: each step begins with a blocking copy of ``strength`` seconds (default 0.03) that drains the device.
     * ``gil``: each message takes the output thread ``strength`` seconds (default 0.03) longer; where
       ``single_process`` is set the engine thread waits for it.
@@ -85,6 +93,7 @@ class Fault:
     every: float = 0.0
     rank: int = 0
     spins: bool = True
+    phase: str = "prepare_batch"
 
     def __post_init__(self) -> None:
         if self.place in ("throttle", "cotenant") and self.strength >= 1:
@@ -95,6 +104,7 @@ class Fault:
 
 DEFAULTS: Final[dict[str, float]] = {
     "compile": 3.0,
+    "straggler": 1.0,
     "paging": 2000.0,
     "copy": 0.03,
     "gil": 0.03,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gaptop.lab.core.device import Device, Piece, Step
+from gaptop.lab.core.events import HostSpan
 from gaptop.lab.core.executor import Struck, gather, prepare
-from gaptop.lab.core.faults import Fault
+from gaptop.lab.core.faults import Fault, strength
 from gaptop.lab.core.host_thread import HostThread
 from gaptop.lab.core.machine import Machine
 from gaptop.lab.core.truth import Note
@@ -32,8 +33,8 @@ class Ranks:
         for thread, device in zip(self._threads, self._devices, strict=True):
             self._catch_up(engine, thread, engine.now)
             prepare(self._machine, thread, parts, device, struck)
-            if late is not None and device.index == late.rank % len(self._devices):
-                thread.work("prepare_batch", late.seconds, "straggler")
+            if late is not None and (device.index - late.rank) % len(self._devices) < strength(late):
+                _comes_late(self._machine, thread, late)
         engine.timeline.forget(min(thread.now for thread in self._threads))
         if late is not None and not late.spins:
             last = max(thread.now for thread in self._threads)
@@ -100,14 +101,27 @@ class Ranks:
             ends.append(device.work(start, step, seconds, clock, limit))
         end = max(ends)
         slow = self._machine.faults.strike("collective", start)
-        wedged = self._machine.faults.strike("wedge", start)
+        wedge = self._machine.faults.struck("wedge", start)
+        wedged, power = (0.0, 0.0) if wedge is None else (wedge.seconds, wedge.strength)
         if slow:
             self._piece(end, end + slow, "collective")
         if wedged:
             self._piece(end + slow, end + slow + wedged, "wedge")
         for device, own in zip(self._devices, ends, strict=True):
-            if own < end + slow:
-                device.spin(own, end + slow, "collective", step.number)
+            if own < end:
+                device.spin(own, end, "collective", step.number)
+            if slow:
+                device.spin(end, end + slow, "transfer", step.number)
             if wedged:
-                device.spin(end + slow, end + slow + wedged, "wedge", step.number)
+                device.spin(end + slow, end + slow + wedged, "wedge", step.number, power)
         return end + slow + wedged
+
+
+def _comes_late(machine: Machine, thread: HostThread, late: Fault) -> None:
+    if late.phase != "run_queue":
+        thread.work(late.phase, late.seconds, "straggler")
+        return
+    end = thread.now + late.seconds
+    machine.add(HostSpan(thread.now, end, thread.name, "prepare_batch", False, waits_core=True))
+    thread.timeline.note(thread.now, end, "straggler")
+    thread.now = end

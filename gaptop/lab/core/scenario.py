@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gaptop.lab.core.events import Condition
 from gaptop.lab.core.faults import Fault
 from gaptop.lab.core.loads import Load
 from gaptop.lab.core.model import RTX_4090, DeviceModel, EngineConfig
@@ -15,7 +16,8 @@ class Scenario:
     """``says`` is one line for ``gaptop demo --list``; ``causes`` are the verdicts that its valleys deserve, in order.
 
     Everything repeats every ``period`` seconds; ``lead`` is how long before a cycle's time 0 its loads begin.
-    ``live``: the live driver can play it with real threads.
+    ``live``: the live driver can play it with real threads. ``beside`` is what other collectors read of the machine
+    although no request waits for it, and ``quota`` the CPU quota in cores (0: none): the fast driver shows both.
     """
 
     name: str
@@ -28,3 +30,5 @@ class Scenario:
     engine: EngineConfig = field(default_factory=EngineConfig)
     device: DeviceModel = RTX_4090
     live: bool = True
+    beside: tuple[Condition, ...] = ()
+    quota: float = 0.0

@@ -43,6 +43,8 @@ class Scheduler:
         self.moved = 0
         """Tokens whose KV cache was swapped out or in by the last schedule()."""
         self._no_room = False
+        self._spent = False
+        """The last schedule() ran out of tokens before it ran out of requests that it could take in."""
 
     def add(self, request: Request) -> None:
         """Queue a request. Raises NeverFits for one that could never run."""
@@ -66,7 +68,9 @@ class Scheduler:
         """Why requests wait, as a key of ``CAUSES``; "" where none does."""
         if not self.waiting:
             return ""
-        return "blocks" if self._no_room and self.gate_open(held) else "admission"
+        if not self.gate_open(held):
+            return "admission"
+        return "blocks" if self._no_room else "prefill" if self._spent else "admission"
 
     def has_work(self, held: bool) -> bool:
         """Whether schedule() could find something to do."""
@@ -75,7 +79,7 @@ class Scheduler:
     def schedule(self, now: float, held: bool) -> list[Part]:
         """The next step; empty where nothing could be scheduled."""
         self.moved = 0
-        self._no_room = False
+        self._no_room = self._spent = False
         if not self.config.chunked and self.gate_open(held):
             parts = self._admit(now, held, [], self.config.max_num_batched_tokens)
             if parts:
@@ -92,6 +96,12 @@ class Scheduler:
             self.running.remove(request)
         else:
             self.waiting.remove(request)
+
+    def drop(self, request: Request) -> None:
+        """Forget one that runs."""
+        request.aborted = True
+        self.pool.free(request)
+        self.running.remove(request)
 
     def abort(self) -> list[Request]:
         """Forget every request; returns them."""
@@ -188,6 +198,7 @@ class Scheduler:
             request.computed = start
             parts.append(self._take(request, tokens))
             budget -= tokens
+        self._spent = gate and bool(self.waiting) and not budget and len(self.running) < self.config.max_num_seqs
         return parts
 
     def _start(self, request: Request, fresh: bool) -> int:

@@ -1,9 +1,9 @@
 """Truth of the requests' progress: when requests ran and their tokens stood still or came far too slowly, and why.
 
 The time between two of the engine's messages is a stall where fewer than half of the recent level's tokens came. Where
-it took twice as long as decoding takes, or no decoding went on for half of it, what lengthened it is the cause, piece
-by piece; otherwise too few requests ran, and what kept the others from running is. Where more than half but far from
-all of them came, the same is told as ``Slow``.
+it took twice as long as decoding takes, or no decoding went on for half of it, or its length cost more tokens than the
+size of its batch did, what lengthened it is the cause, piece by piece; otherwise too few requests ran, and what kept
+the others from running is. Where more than half but far from all of them came, the same is told as ``Slow``.
 """
 
 from __future__ import annotations
@@ -83,21 +83,23 @@ class StallTruth:
         self._tokens += tokens
         expected = self._level * (now - since) if before and since < now else 0.0
         if tokens < FAR_UNDER * expected:
-            yield from self._stalls(since, now, before, server)
+            yield from self._stalls(since, now, tokens, before, server)
         elif tokens < UNDER * expected:
-            for stall in self._stalls(since, now, before, server):
+            for stall in self._stalls(since, now, tokens, before, server):
                 yield Slow(*stall, came=tokens / expected)
         pieces = self._pieces
         while pieces and pieces[0][1] <= now:
             pieces.popleft()
 
-    def _stalls(self, since: float, now: float, running: int, server: Server) -> Iterator[Stall]:
+    def _stalls(self, since: float, now: float, tokens: int, running: int, server: Server) -> Iterator[Stall]:
         length = now - since
         known = [*self._pieces, *server.untold()]
         slow = [(max(each[0], since), min(each[1], now), each[2]) for each in known]
         slow = [each for each in slow if each[1] - each[0] >= SMALL * length]
         covered = sum(end - start for start, end, _ in slow)
-        if not slow or (length < 2 * server.usual(running) and covered < length / 2):
+        usual = server.usual(running)
+        by_few = length * tokens < self._level * usual * usual
+        if not slow or (length < 2 * usual and covered < length / 2 and by_few):
             waited_for = server.too_few()
             yield Stall(since, now, waited_for, CAUSES[waited_for])
             return

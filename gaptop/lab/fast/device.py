@@ -123,10 +123,12 @@ class SimulatedDevice:
             at = self._worked_until = end
             self._clock = piece.clock
         self._settle(now - at, IDLE_WATTS)
-        for limit in self._limits:
-            part = min(limit.end, now) - max(limit.start, self._read_until)
+        counted = dict.fromkeys(_REASON, self._read_until)
+        for limit in self._limits:  # in the order of their starts: what two of them limit counts once
+            part = min(limit.end, now) - max(limit.start, counted[limit.reason])
             if part > 0:
                 self.limited[_REASON[limit.reason]] += part
+                counted[limit.reason] = min(limit.end, now)
         self._limits = [limit for limit in self._limits if limit.end > now]
         self._energies.append((now, self.energy))
         self._read_until = now

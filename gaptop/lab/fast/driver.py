@@ -25,17 +25,20 @@ from gaptop.lab.core.events import (
     Stall,
     StepDone,
 )
+from gaptop.lab.core.model import EngineConfig
 from gaptop.lab.core.scenario import Scenario
 from gaptop.lab.core.simulation import Simulation
 from gaptop.lab.fast.conditions import Conditions
 from gaptop.lab.fast.demand import OpenRequests
 from gaptop.lab.fast.host import Host
-from gaptop.lab.fast.machine import CORES, owners, processes
+from gaptop.lab.fast.machine import CORES, crowded, owners, processes
 from gaptop.lab.fast.nvml import ABSENT, BULK, Gpus
 from gaptop.lab.fast.outages import Outages
+from gaptop.lab.fast.plan import CRITICAL, plan_of, rests_of
+from gaptop.lab.fast.sampled import Interned
 from gaptop.lab.fast.scrapes import Scrapes
-from gaptop.lab.fast.stacks import Interned, StackSampler, refused
-from gaptop.lab.fast.states import LATE, WINDOW, RunStates
+from gaptop.lab.fast.stacks import StackSampler, refused
+from gaptop.lab.fast.states import ERROR, LATE, WINDOW, RunStates
 from gaptop.lab.fast.threads import ThreadLog
 from gaptop.lab.fast.truth import Truth
 from gaptop.lab.fast.view import View
@@ -44,6 +47,7 @@ from gaptop.recording.lines import FORMAT, VERSION, Clock, Header, Health, Line,
 TICK: Final = 0.25
 _HEALTH: Final = 1.0
 _CLOCK: Final = 60.0
+_THROTTLED_CORES: Final = 2.0
 _BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _MONOTONIC_NS: Final = 3_600_000_000_000
 _NO_PYTHON: Final = (
@@ -83,8 +87,11 @@ class Fast:
         self._end = zero + seconds
         config = scenario.engine
         self._processes = processes(view.dialect, config)
+        if view.pyspy is not None:
+            self._processes = crowded(self._processes, view.pyspy.idle_threads)
         self._logs = {
-            process.pid: [ThreadLog(thread, zero) for thread in process.threads] for process in self._processes
+            process.pid: [ThreadLog(thread, zero, view.sync_spins) for thread in process.threads]
+            for process in self._processes
         }
         self._by_name = {log.thread.says: log for logs in self._logs.values() for log in logs if log.thread.says}
         self._engines = [log for name, log in self._by_name.items() if name.startswith("engine")]
@@ -92,25 +99,26 @@ class Fast:
         self._open = OpenRequests()
         pids = tuple(process.pid for process in self._processes)
         self._scrapes = Scrapes(config, view, pids, len(self._engines), zero, self._random("scrapes"))
-        self._gpus = Gpus(view, owners(self._processes, config), zero, self._random("nvml")) if view.nvml else None
+        self._gpus = self._devices(config) if view.nvml else None
         if self._gpus is not None:
             for start, end in view.own_calls:
                 self._gpus.condition(Condition(zero + start, zero + end, "own_call", 1.0))
         self._states = {process.pid: RunStates(process, self._logs[process.pid], zero) for process in self._processes}
-        self._host = (
-            Host(self._processes, any(fault.place == "throttle" for fault in scenario.faults), self._conditions, zero)
-            if view.host
-            else None
-        )
-        interned = Interned()
-        self._samplers = [
-            StackSampler(process, self._logs[process.pid], view, interned, zero, self._random(f"stacks/{process.pid}"))
-            for process in self._processes
-            if view.stacks_hz is not None and process.python
-        ]
+        self._host = Host(self._processes, _quota(scenario), self._conditions, zero) if view.host else None
+        for condition in scenario.beside:
+            if condition.what != "foreign_idle":
+                self._conditions.add(condition)
+            elif self._gpus is not None:
+                self._gpus.condition(condition)
+        self._samplers = self._watched() if view.stacks_hz is not None else []
+        self._accounts = self._random("accounts")
         self._waited = 0.0
         self._paging_until = zero - 1.0
         self._queue: list[tuple[float, int, _Source, Act]] = []
+
+    def _devices(self, config: EngineConfig) -> Gpus:
+        ranks = config.tensor_parallel_size
+        return Gpus(self.view, owners(self._processes, config), ranks, self._zero, self._random("nvml"))
 
     def lines(self) -> Iterator[Line]:
         """The stream, from its header to its last tick."""
@@ -133,6 +141,20 @@ class Fast:
         for sampler in self._samplers:
             yield from sampler.finish(end)
         yield Tick(self._t(end))
+
+    def _watched(self) -> list[StackSampler]:
+        """A sampler for each Python process, the critical ones first, as the real budget plans them."""
+        interned, plan = Interned(), plan_of(self._processes, self.view)
+        rests = rests_of(plan, self._end - self._zero)
+        python = [process for process in self._processes if process.python]
+        line = sorted(python, key=lambda process: process.role not in CRITICAL)
+        return [
+            StackSampler(
+                *(process, self._logs[process.pid], self.view, interned, plan, rests, place, self._zero),
+                self._random(f"stacks/{process.pid}"),
+            )
+            for place, process in enumerate(line)
+        ]
 
     def told(self) -> Iterator[str]:
         """The truth as JSON lines, once the stream has been taken."""
@@ -206,9 +228,10 @@ class Fast:
         stopped = self._conditions.at("stopped", end) > 0
         for process in self._processes:
             shares = {}
+            booked = end + ERROR * (2 * self._accounts.random() - 1)
             for log in self._logs[process.pid]:
                 log.reach(now)
-                shares[log.thread.tid] = found = log.shares(end)
+                shares[log.thread.tid] = found = log.shares(booked)
                 self._waited += found.waited
             if self.view.states:
                 front = process.role in ("api", "server")
@@ -271,6 +294,12 @@ class Fast:
 
     def _random(self, what: str) -> Random:
         return Random(f"{self._seed}/{what}")
+
+
+def _quota(scenario: Scenario) -> float:
+    """Cores; 0 where there is none. Who is throttled has one."""
+    throttled = any(fault.place == "throttle" for fault in scenario.faults)
+    return scenario.quota or (_THROTTLED_CORES if throttled else 0.0)
 
 
 def stream(scenario: Scenario, seed: int, seconds: float, view: View | None = None) -> Iterator[Line]:

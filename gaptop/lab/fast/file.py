@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from gaptop.lab.fast.driver import Fast
@@ -11,9 +12,9 @@ from gaptop.recording.lines import Tick, encode
 from gaptop.recording.writer import StreamWriter
 
 
-def write(run: Fast, path: Path) -> Path:
-    """Into new files, for their owner alone, both or none; the truth's path. Raises WriteError for a recording, and
-    OSError for a truth, that cannot be written, also where one exists."""
+def write(run: Fast, path: Path, said: Callable[[float], None] = lambda now: None) -> Path:
+    """Into new files, for their owner alone, both or none; the truth's path. ``said`` is told of each tick. Raises
+    WriteError for a recording, and OSError for a truth, that cannot be written, also where one exists."""
     now = 0.0
     # Its pieces end by the stream's own time, so that the same run gives the same bytes.
     writer = StreamWriter(path, compress=True, clock=lambda: now)
@@ -22,6 +23,7 @@ def write(run: Fast, path: Path) -> Path:
         for line in run.lines():
             if isinstance(line, Tick):
                 now = line.t
+                said(now)
             writer.write(encode(line))  # nothing in it is anybody's secret, so nothing has to be redacted
         writer.close()
         truth = beside(path)

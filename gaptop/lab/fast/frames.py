@@ -12,6 +12,7 @@ from typing import Final
 from gaptop.lab.fast.frames_common import Written
 from gaptop.lab.fast.frames_engine import of_engine, of_worker
 from gaptop.lab.fast.frames_front import of_front
+from gaptop.lab.fast.frames_strange import WHOLE, beneath, unknown
 from gaptop.lab.fast.machine import Kind
 from gaptop.lab.fast.view import Dialect
 
@@ -23,8 +24,6 @@ LIB: Final = "/usr/lib/python3.12/"
 _OURS: Final = ("vllm/", "torch/", "triton/", "zmq/", "uvloop/", "xgrammar/", "transformers/", "uvicorn/", "PIL/")
 
 _GC_CALLBACK: Final = "GCDebugger.handle vllm/utils/gc_utils.py"
-_UNKNOWN: Final[Written] = ("<module> /srv/app/main.py", "Loop.run /srv/app/loop.py")
-"""Somebody's own code."""
 
 
 @cache
@@ -39,9 +38,24 @@ def stacks_of(kind: Kind, phase: str, dialect: Dialect, gc_callbacks: bool) -> t
     return tuple(_stack(stack) for stack in found)
 
 
+@cache
+def strange_of(kind: Kind) -> tuple[Stack, ...]:
+    """Stacks of code that no rule knows, in the place of anything that such a thread does."""
+    return tuple(map(_stack, unknown(kind)))
+
+
+@cache
+def within(kind: Kind, phase: str, dialect: Dialect) -> tuple[Stack, ...]:
+    """The stacks of that phase with such code on top; a rule names them by its callers. Not of the front end, whose
+    event loop and pools run everything."""
+    if kind not in ("engine", "split_engine", "worker"):
+        return ()
+    return tuple(_stack(beneath(known)) for known in _written(kind, phase, dialect) or ())
+
+
 def _written(kind: Kind, phase: str, dialect: Dialect) -> list[Written] | None:
     if phase == "other":
-        return [_UNKNOWN]
+        return [WHOLE]
     if kind in ("engine", "split_engine"):
         return of_engine(phase, dialect, split=kind == "split_engine")
     return of_worker(phase, dialect) if kind == "worker" else of_front(kind, phase)

@@ -11,6 +11,13 @@ Tails = dict[str, tuple[Written, ...]]
 
 CONDITION: Final = ("Condition.wait threading.py",)
 QUEUE: Final = ("Queue.get queue.py", *CONDITION)
+SPAWNED: Final = (
+    "<module> <string>",
+    "spawn_main multiprocessing/spawn.py",
+    "_main multiprocessing/spawn.py",
+    "BaseProcess._bootstrap multiprocessing/process.py",
+    "BaseProcess.run multiprocessing/process.py",
+)
 THREAD: Final = (
     "Thread._bootstrap threading.py",
     "Thread._bootstrap_inner threading.py",

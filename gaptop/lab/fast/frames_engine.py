@@ -7,19 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.lab.fast.frames_common import LOGGED, QUEUE, Tails, Written, below
+from gaptop.lab.fast.frames_common import LOGGED, QUEUE, SPAWNED, Tails, Written, below
 from gaptop.lab.fast.view import Dialect
 from gaptop.lab.fast.waits import HELD, SPIN, WAIT
 
-_SPAWNED: Final = (
-    "<module> <string>",
-    "spawn_main multiprocessing/spawn.py",
-    "_main multiprocessing/spawn.py",
-    "BaseProcess._bootstrap multiprocessing/process.py",
-    "BaseProcess.run multiprocessing/process.py",
-)
 _CORE: Final = "vllm/v1/engine/core.py"
-_LOOP: Final = (*_SPAWNED, f"EngineCoreProc.run_engine_core {_CORE}", f"EngineCoreProc.run_busy_loop {_CORE}")
+_LOOP: Final = (*SPAWNED, f"EngineCoreProc.run_engine_core {_CORE}", f"EngineCoreProc.run_busy_loop {_CORE}")
 _STEPPING: Final = (*_LOOP, f"EngineCoreProc._process_engine_step {_CORE}")
 _UNI: Final = "vllm/v1/executor/uniproc_executor.py"
 _MULTI: Final = "vllm/v1/executor/multiproc_executor.py"
@@ -45,7 +38,7 @@ def of_engine(phase: str, dialect: Dialect, *, split: bool) -> list[Written] | N
     own = _engine_tails(dialect)
     if phase in own:
         return below(_STEPPING, own, phase)
-    step = _uni_step(dialect)
+    step = _step(dialect)
     if phase == "device_sync":
         if split:
             return below(_STEPPING, own, "worker_wait")
@@ -56,7 +49,7 @@ def of_engine(phase: str, dialect: Dialect, *, split: bool) -> list[Written] | N
 
 
 def of_worker(phase: str, dialect: Dialect) -> list[Written] | None:
-    loop = (*_SPAWNED, f"WorkerProc.worker_main {_MULTI}", f"WorkerProc.worker_busy_loop {_MULTI}")
+    loop = (*SPAWNED, f"WorkerProc.worker_main {_MULTI}", f"WorkerProc.worker_busy_loop {_MULTI}")
     if phase in (WAIT, "idle"):
         return [(*loop, *_RING, "Poller.poll zmq/sugar/poll.py")]
     if phase in (SPIN, "poll"):
@@ -74,7 +67,7 @@ def of_worker(phase: str, dialect: Dialect) -> list[Written] | None:
 
 def _engine_tails(dialect: Dialect) -> Tails:
     """Under the engine's step, whatever runs the model."""
-    step = f"EngineCore.step_with_batch_queue {_CORE}" if dialect == "vllm" else f"EngineCore.step {_CORE}"
+    step = _step(dialect)
     schedule = (step, f"Scheduler.schedule {_SCHED}")
     update = (step, f"Scheduler.update_from_output {_SCHED}")
     hands_on = (step, f"MultiprocExecutor.execute_model {_MULTI}", f"MessageQueue.enqueue {_SHM}")
@@ -171,5 +164,5 @@ def _sync_tail(dialect: Dialect) -> tuple[str, ...]:
     return (waits, "Event.synchronize torch/cuda/streams.py")
 
 
-def _uni_step(dialect: Dialect) -> str:
+def _step(dialect: Dialect) -> str:
     return f"EngineCore.step_with_batch_queue {_CORE}" if dialect == "vllm" else f"EngineCore.step {_CORE}"

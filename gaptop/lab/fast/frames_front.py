@@ -8,7 +8,7 @@ from gaptop.lab.fast.frames_common import LOGGED, QUEUE, THREAD, Tails, Written,
 from gaptop.lab.fast.machine import Kind
 from gaptop.lab.fast.waits import WAIT
 
-_API: Final = (
+API: Final = (
     "<module> /opt/venv/bin/vllm",
     "main vllm/entrypoints/cli/main.py",
     "ServeSubcommand.cmd vllm/entrypoints/cli/serve.py",
@@ -81,7 +81,7 @@ _PASSING: Final[dict[Kind, Written]] = {
 def of_front(kind: Kind, phase: str) -> list[Written] | None:
     """Of any thread that is no engine's and no worker's."""
     if kind == "front":
-        return below(_API, _FRONT, phase)
+        return below(API, _FRONT, phase)
     if kind == "pool":
         return below(THREAD, _POOL, phase)
     return [(*THREAD, *_PASSING[kind])] if kind in _PASSING and phase == WAIT else None

@@ -14,13 +14,15 @@ from gaptop_collectors.signals import series_key
 
 PERIOD: Final = 1.0
 PROCESS, CGROUP, HOST = f"process/{URL}", f"cgroup/{URL}", "host"
-QUOTA_CORES: Final = 2.0
 _QUOTA_PERIODS: Final = 10.0
 """A second: the kernel's default period is 100 ms."""
 _NO_QUOTA: Final = "no CPU quota applies to the server's cgroup, so it cannot be throttled"
 _NO_STEAL: Final = "no stolen time was counted since boot: bare metal, or a hypervisor that does not tell"
 _OTHERS_BUSY: Final = 0.02
 """Of all cores, for everything else on the host."""
+_CROWDED: Final = 0.1
+"""Share of its time that a neighbour's thread waits for a core where all cores are its own kind's (an order of
+magnitude)."""
 _QUOTA: Final = ("host.quota_cores", "host.quota_periods", "host.throttled_periods")
 
 _OF_PROCESS: Final = (
@@ -32,9 +34,9 @@ Columns = dict[str, tuple[float]]
 
 
 class Host:
-    """Three sources. ``quota``: a CPU quota applies to the server."""
+    """Three sources. ``quota``: the CPU quota of the server in cores, 0 where none applies."""
 
-    def __init__(self, processes: Sequence[ProcessOf], quota: bool, conditions: Conditions, zero: float) -> None:
+    def __init__(self, processes: Sequence[ProcessOf], quota: float, conditions: Conditions, zero: float) -> None:
         self._processes = processes
         self._quota = quota
         self._conditions = conditions
@@ -44,6 +46,7 @@ class Host:
         self._told = False
         self._stopped = False
         self._ran = self._children = self._held = self._held_periods = self._faults = self._read = self._pressure = 0.0
+        self._host_pressure = 0.0
         self.newest: float | None = None
 
     def act(self, now: float, ran: dict[int, float], wanted: float, open_requests: int, unread: int) -> Iterator[Line]:
@@ -57,7 +60,7 @@ class Host:
         at = self.newest = self._t(now)
         yield from self._stops(now)
         values = self._of_processes(since, now, ran)
-        values["host.connections"] = (float(open_requests),)
+        values["host.connections"] = (open_requests + self._conditions.at("connections", now),)
         values["host.unaccepted"], values["host.unread"] = (0.0,), (float(unread),)
         yield Batch(PROCESS, (at,), values)
         yield Watermark(PROCESS, at)
@@ -66,9 +69,13 @@ class Host:
         self._pressure += min(seconds, wanted + max(0.0, crowd - CORES) * seconds)
         yield Batch(CGROUP, (at,), self._of_cgroup(since, now))
         yield Watermark(CGROUP, at)
-        busy = min(1.0, _OTHERS_BUSY + (self._server(ran) / seconds + crowd) / CORES)
-        key = series_key("host.pressure", resource="cpu")
-        yield Batch(HOST, (at,), {"host.busy": (round(busy, 4),), key: (round(self._pressure, 6),)})
+        others = sum(self._conditions.during(what, since, now) for what in ("neighbours", "compilers")) / seconds
+        used = self._server(ran) / seconds + crowd
+        busy = min(1.0, _OTHERS_BUSY + (used + others) / CORES)
+        # Neighbours wait for one another on their own cores: the whole host's pressure, and not the group's.
+        self._host_pressure += min(seconds, _CROWDED * self._conditions.during("neighbours", since, now) / CORES)
+        key, pressure = series_key("host.pressure", resource="cpu"), self._pressure + self._host_pressure
+        yield Batch(HOST, (at,), {"host.busy": (round(busy, 4),), key: (round(pressure, 6),)})
         yield Watermark(HOST, at)
         self.due = max(now, self.due) + PERIOD
 
@@ -115,7 +122,7 @@ class Host:
             each = 1 / _QUOTA_PERIODS
             middles = (since + (step + 0.5) * each for step in range(round((now - since) * _QUOTA_PERIODS)))
             self._held_periods += sum(self._conditions.at("throttled", middle) > 0 for middle in middles)
-            values["host.quota_cores"] = (QUOTA_CORES,)
+            values["host.quota_cores"] = (self._quota,)
             values["host.quota_periods"] = (float(int((now - self._zero) * _QUOTA_PERIODS)),)
             values["host.throttled_periods"] = (float(int(self._held_periods)),)
         values[series_key("host.group_pressure", resource="cpu")] = (round(self._pressure, 6),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gaptop.lab.core.model import EngineConfig
@@ -18,6 +18,8 @@ VERSIONS: Final[dict[Dialect, str]] = {"vllm": "0.32.0", "vllm-0.8": "0.8.5", "l
 API, ENGINE, PREFILL, WORKERS, SERVER = 4100, 4180, 4200, 4240, 4100
 STARTED: Final = 900_000
 """Clock ticks since boot."""
+_FRONTS: Final = 0.4
+_IDLE_TIDS: Final = 1000
 
 Kind = Literal["engine", "split_engine", "worker", "front", "pool", "input", "output", "monitor", "native"]
 """What a thread is for: ``split_engine`` has its model in worker processes, ``native`` has no Python stack."""
@@ -36,7 +38,7 @@ class ThreadOf:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOf:
-    """One process; its first thread is the main one."""
+    """One process; its first thread is the main one. ``idle``: threads beside them, that only wait."""
 
     pid: int
     role: Role
@@ -44,6 +46,7 @@ class ProcessOf:
     python: bool
     threads: tuple[ThreadOf, ...]
     memory: float
+    idle: tuple[ThreadOf, ...] = ()
 
     @property
     def seen(self) -> ServerProcess:
@@ -79,6 +82,21 @@ def processes(dialect: Dialect, config: EngineConfig) -> tuple[ProcessOf, ...]:
         main = ThreadOf(pid, "MainThread", own[:15], "worker", f"worker/{rank}")
         found.append(ProcessOf(pid, "worker", own, True, (main,), 1.8e9))
     return tuple(found)
+
+
+def crowded(found: Sequence[ProcessOf], idle_threads: int) -> tuple[ProcessOf, ...]:
+    """The same with so many more Python threads, that all wait: two in five are the front end's, whose libraries keep
+    pools of their own, the others are spread evenly."""
+    front = round(idle_threads * _FRONTS) if len(found) > 1 else idle_threads
+    others = max(1, len(found) - 1)
+    shares = [front, *((idle_threads - front + place) // others for place in range(len(found) - 1))]
+    return tuple(replace(process, idle=_idle(process.pid, count)) for process, count in zip(found, shares, strict=True))
+
+
+def _idle(pid: int, count: int) -> tuple[ThreadOf, ...]:
+    return tuple(
+        ThreadOf(pid * _IDLE_TIDS + number, f"ThreadPoolExecutor-0_{number}", "vllm", "pool") for number in range(count)
+    )
 
 
 def _all_in_one(pool: int) -> ProcessOf:

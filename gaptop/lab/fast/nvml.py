@@ -8,9 +8,11 @@ from typing import Final
 
 from gaptop.lab.core.events import Condition, DeviceSpan, Limit
 from gaptop.lab.fast.device import SimulatedDevice, whole
+from gaptop.lab.fast.links import NVLINK_RATE, PCIE_RATE, Link
+from gaptop.lab.fast.ring import JITTER, NO_ENTRY, Ring
 from gaptop.lab.fast.told import source_line
 from gaptop.lab.fast.view import View
-from gaptop.recording.lines import Batch, Event, Health, Line, Watermark
+from gaptop.recording.lines import Batch, Event, Health, Hole, Line, Watermark
 from gaptop_collectors.collector import Json, Rounding, SourceInfo
 from gaptop_collectors.devices import nvml_says
 from gaptop_collectors.devices.nvml_calls import NAME
@@ -31,28 +33,33 @@ _NO_LATENCY: Final = "this driver does not tell how long its fields take"
 _CALLS: Final = 0.0006
 """Seconds of driver calls a round (a real one: 0.3 to 1 ms)."""
 _TOTAL_BYTES: Final = 24 * 2**30
+_CONTEXT: Final = 0.02
+"""Share of the memory that another process holds: about 0.5 GiB of a context and small buffers."""
 _LIMIT_WATTS: Final = 450.0
 _MEMORY_HERTZ: Final = 10.5e9
-_CLOCK_ERROR_S: Final = 0.002
-_JITTER_S: Final = 0.0005
 _PCIE_BUSY: Final = 2.5e6
-_PCIE_COPY: Final = 11e9
-"""Bytes a second over PCIe: what launching and sampling move, and what a bulk copy does."""
+"""Bytes a second over PCIe that launching and sampling move; a bulk copy moves what the link takes."""
 BULK: Final = frozenset({"copy", "kv_transfer", "load"})
 """Host phases that move much over PCIe."""
+_NVLINK: Final = ("device.nvlink_rx", "device.nvlink_tx")
 _SLOW_CALL_S: Final = 0.02
 
 
 class Gpus:
     """All devices of the server on one schedule, as one collector reads them."""
 
-    def __init__(self, view: View, pids: Sequence[Sequence[int]], zero: float, rng: Random) -> None:
-        """``pids``: the server's processes on each device."""
+    def __init__(self, view: View, pids: Sequence[Sequence[int]], ranks: int, zero: float, rng: Random) -> None:
+        """``pids``: the server's processes on each device; ``ranks`` share each step."""
         count = len(pids)
         self._view = view
         self._zero = zero
         self._pids = pids
         self.devices = [SimulatedDevice(view.window_s, rng.random() * view.window_s, zero) for _ in range(count)]
+        lag = view.ring_lag_s
+        self._rings = [
+            Ring(view.window_s, lag, view.ring_late, view.ring_lost, Random(rng.random())) for _ in range(count)
+        ]
+        self._links = [Link(ranks, NVLINK_RATE if view.nvlink else PCIE_RATE) for _ in range(count)]
         self.sources = [f"nvml/{uuid(index)}" for index in range(count)]
         self._period = min(view.drain_s, INTERVAL_S) if view.gpm else view.drain_s
         self.due = zero + 0.2 + 0.05 * rng.random()
@@ -63,6 +70,7 @@ class Gpus:
         self._own = 0.0
         self._calls: list[Condition] = []
         self._foreign: list[Condition] = []
+        self._resident: list[Condition] = []
         self._moved = [0.0] * count
         self._bulk: list[tuple[float, float]] = []
         self._bulk_read = zero
@@ -70,13 +78,15 @@ class Gpus:
 
     def add(self, span: DeviceSpan) -> None:
         self.devices[span.device].add(span)
+        self._links[span.device].add(span)
 
     def limit(self, limit: Limit) -> None:
         self.devices[limit.device].limit(limit)
 
     def condition(self, condition: Condition) -> None:
-        """``own_call`` or ``foreign``."""
-        (self._calls if condition.what == "own_call" else self._foreign).append(condition)
+        """``own_call``, ``foreign`` or ``foreign_idle``."""
+        kinds = {"own_call": self._calls, "foreign": self._foreign, "foreign_idle": self._resident}
+        kinds[condition.what].append(condition)
 
     def bulk(self, start: float, end: float) -> None:
         """A host thread waits for a bulk copy over PCIe."""
@@ -91,7 +101,7 @@ class Gpus:
         done = [call for call in self._calls if call.end <= now]
         self._calls = [call for call in self._calls if call.end > now]
         self._own += _CALLS + sum(call.end - call.start for call in done)
-        moved = self._bulk_seconds(now) * _PCIE_COPY
+        moved = self._bulk_seconds(now) * PCIE_RATE
         clocks, slow, listed = now >= self._clocks_due, now >= self._slow_due, now >= self._listed_due
         if clocks:
             self._clocks_due = now + 0.47
@@ -106,11 +116,11 @@ class Gpus:
             else:
                 device.skip_gpm(now)
             device.read(now)
-            instant = self._instant(index, device, moved)
+            instant = self._instant(index, device, moved, self._links[index].read(now))
             if clocks:
                 instant |= self._clocked(device)
             if slow:
-                instant |= self._slowly(device)
+                instant |= self._slowly(device, self._others(device, now))
             if listed:
                 instant["device.foreign_processes"] = self._others(device, now)
             yield Batch(self.sources[index], (self._t(now),), {key: (value,) for key, value in instant.items()})
@@ -128,10 +138,10 @@ class Gpus:
 
     def _windows(self, index: int, device: SimulatedDevice, now: float) -> Iterator[Line]:
         view, source = self._view, self.sources[index]
-        found = device.windows(now - view.ring_lag_s)
-        found = [window for window in found if window.end - view.window_s >= self._zero]
+        windows = device.windows(now - view.ring_lag_s)
+        found = self._rings[index].drain((item for item in windows if item.end - view.window_s >= self._zero), now)
         self._told[index] += len(found)
-        self._worked[index] |= any(window.busy > 0 for window in found)
+        self._worked[index] |= any(item.window.busy > 0 for item in found)
         measured = self._told[index] >= ENOUGH and self._worked[index]
         sent = self._sent[index]
         if sent is None or sent.window_measured != measured:
@@ -139,10 +149,13 @@ class Gpus:
             yield source_line(self._t(now), info)
         if not found:
             return
-        times = [self._t(window.end + view.ring_lag_s) for window in found]
+        for item in found:
+            if item.missed is not None:
+                yield Hole(source, self._t(item.missed[0]), self._t(item.missed[1]), NO_ENTRY)
+        times = [self._t(item.stamp) for item in found]
         values = {
-            "device.busy": [whole(window.busy, view.rounding) for window in found],
-            "device.memory_busy": [whole(window.memory, view.rounding) for window in found],
+            "device.busy": [whole(item.window.busy, view.rounding) for item in found],
+            "device.memory_busy": [whole(item.window.memory, view.rounding) for item in found],
         }
         yield Batch(source, times, values)
         self.newest[index] = times[-1]
@@ -154,7 +167,7 @@ class Gpus:
         at = self._t(now + LAG_S)
         yield Batch(self.sources[index], (at,), {key: (round(value, 5),) for key, value in values.items()})
 
-    def _instant(self, index: int, device: SimulatedDevice, moved: float) -> dict[str, float]:
+    def _instant(self, index: int, device: SimulatedDevice, moved: float, linked: float) -> dict[str, float]:
         self._moved[index] += moved
         values: dict[str, float] = {}
         if self._view.power:
@@ -162,6 +175,10 @@ class Gpus:
             values["device.power_average"] = round(device.power_average, 3)
             values["device.energy"] = round(device.energy, 3)
         sent = device.energy / 250 * _PCIE_BUSY
+        if self._view.nvlink:
+            values |= dict.fromkeys(_NVLINK, float(int(linked)))
+        else:
+            sent += linked
         values["device.pcie_tx"] = float(int(sent))
         values["device.pcie_rx"] = float(int(sent + self._moved[index]))
         for reason, seconds in device.limited.items():
@@ -178,20 +195,22 @@ class Gpus:
         }
 
     @staticmethod
-    def _slowly(device: SimulatedDevice) -> dict[str, float]:
+    def _slowly(device: SimulatedDevice, others: float) -> dict[str, float]:
         return {
             "device.temperature": float(round(device.temperature)),
             "device.power_limit": _LIMIT_WATTS,
             "device.memory_total": float(_TOTAL_BYTES),
-            "device.memory_used": float(int(0.93 * _TOTAL_BYTES)),
+            "device.memory_used": float(int(min(0.99, 0.93 + _CONTEXT * others) * _TOTAL_BYTES)),
         }
 
     def _others(self, device: SimulatedDevice, now: float) -> float:
-        """Foreign processes now: on the device that runs their work, on all where none of it was seen."""
+        """Foreign processes now: on the device that runs their work, on all where none of it was seen; and on all those
+        that only hold memory."""
         self._foreign = [item for item in self._foreign if item.end > now]
         here = sum(item.value for item in self._foreign if item.start <= now)
         known = any(other.foreign_until > float("-inf") for other in self.devices)
-        return here if not known or device.foreign_until > float("-inf") else 0.0
+        working = here if not known or device.foreign_until > float("-inf") else 0.0
+        return working + sum(item.value for item in self._resident if item.start <= now < item.end)
 
     def _bulk_seconds(self, now: float) -> float:
         since, self._bulk_read = self._bulk_read, now
@@ -208,7 +227,7 @@ class Gpus:
     def _info(self, index: int, measured: bool) -> SourceInfo:
         view = self._view
         window = view.window_s if measured else ASSUMED_WINDOW_S
-        found = Period(round(window, 3), _JITTER_S, self._told[index]) if measured else None
+        found = Period(round(window, 3), JITTER, self._told[index]) if measured else None
         rounding: Rounding = view.rounding if view.gpm else "percent"
         lacking = self._lacking()
         gpm = [signal for signal in SIGNALS if signal not in lacking]
@@ -227,20 +246,20 @@ class Gpus:
             window=round(window, 3),
             window_measured=measured,
             lag=LAG_S,
-            error=_CLOCK_ERROR_S,
+            error=LAG_S,
             refresh="window",
             refresh_by_signal=dict.fromkeys((name for name in OFFERED if name not in (*WINDOWS, *SIGNALS)), "poll")
             | dict.fromkeys(gpm, "gpm"),
             period_by_signal=dict(PERIODS),
             window_by_signal=dict.fromkeys(gpm, INTERVAL_S),
-            jitter=_JITTER_S if measured else 0.0,
+            jitter=JITTER if measured else 0.0,
             rounding=rounding,
             clock="epoch",
             says=says,
         )
 
     def _lacking(self) -> dict[str, str]:
-        lacking = dict.fromkeys(("device.nvlink_rx", "device.nvlink_tx"), _NO_FIELD)
+        lacking = {} if self._view.nvlink else dict.fromkeys(_NVLINK, _NO_FIELD)
         lacking["device.own_latency"] = _NO_LATENCY
         if not self._view.gpm:
             lacking |= dict.fromkeys(SIGNALS, NOT_HERE)

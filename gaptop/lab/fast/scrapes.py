@@ -1,8 +1,8 @@
 """The server's source: when it is scraped, what it answers, and when the answer comes.
 
 The front end's event loop answers: a scrape that meets it at work waits for that work's end, and one that meets a
-stopped process waits until it runs again. Values are those of the moment of the answer, stamped halfway between sending
-and answering, as the real collector does.
+stopped process waits until it runs again. Values are those of the moment of the answer, and stamped half of the
+quickest recent answer before it, as the real collector does.
 """
 
 from __future__ import annotations
@@ -29,6 +29,14 @@ SOURCE: Final = f"metrics/{URL}"
 SERVICE: Final = (0.0011, 0.0022)
 """Seconds that the endpoint takes for a filtered scrape, least and most (a real vLLM under load: 1.2 to 1.5 ms)."""
 TIMEOUT: Final = 5.0
+JITTER: Final = 0.002
+"""Seconds by which a scrape is sent late, on average: a thread that slept wakes when it gets a core."""
+BUSY: Final = 0.005
+"""Seconds of work before it from which on an event loop is busy: a step of an ordinary batch takes less."""
+SLOW: Final = 0.1
+"""Of the scrapes that meet a busy one wait for more than that: others' callbacks stand in the line."""
+QUEUED: Final = (0.1, 1.0)
+"""Seconds that they wait, least and most."""
 DEADLINE: Final = 0.9
 _RARE_S: Final = 5.0
 _WHOLE_S: Final = 0.4
@@ -56,7 +64,8 @@ class Scrapes:
         self._sent: float | None = None
         self._next_send = self.due = zero + 0.25 + 0.1 * rng.random()
         self._rare_at = self._whole_at = zero - _RARE_S
-        self._halves: deque[float] = deque(maxlen=_REMEMBERED)
+        self._took: deque[float] = deque(maxlen=_REMEMBERED)
+        self._early: deque[float] = deque(maxlen=_REMEMBERED)
         self._failing = False
         self._last: float | None = None
         self._info: SourceInfo | None = None
@@ -76,6 +85,8 @@ class Scrapes:
         if self._sent is None:
             self._sent = now
             wait = max(0.0, free - now)
+            if wait > BUSY and self._rng.random() < SLOW:
+                wait += self._rng.uniform(*QUEUED)
             low, high = SERVICE
             if wait >= TIMEOUT:
                 self.due = now + TIMEOUT
@@ -84,7 +95,7 @@ class Scrapes:
             return
         sent, self._sent = self._sent, None
         self._next_send = max(self._next_send + self._view.scrape_s, now)
-        self.due = self._next_send
+        self.due = self._next_send + self._rng.expovariate(1 / JITTER)
         if now - sent >= TIMEOUT:
             yield from self._failed(now)
         else:
@@ -109,8 +120,10 @@ class Scrapes:
         yield self.health(now)
 
     def _answered(self, sent: float, now: float) -> Iterator[Line]:
-        at = self._t((sent + now) / 2)
-        self._halves.append((now - sent) / 2)
+        taken = now - min(now - sent, *self._took) / 2 if self._took else (sent + now) / 2
+        self._took.append(now - sent)
+        self._early.append(taken - sent)
+        at = self._t(taken)
         values, slots = self._published(now)
         values = dict(values)
         if self._vllm is not None:
@@ -185,7 +198,7 @@ class Scrapes:
         return self._llama.from_metrics(), self._llama.from_slots()
 
     def _describe(self, keys: list[str]) -> SourceInfo:
-        worst = max(self._halves)
+        worst = max(self._early)
         error = next((step for step in _ERRORS if step >= worst), _ERRORS[-1])
         version = VERSIONS[self._view.dialect]
         if self._vllm is not None:

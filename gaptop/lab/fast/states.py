@@ -17,6 +17,8 @@ NAME: Final = "host.threads_proc"
 WINDOW: Final = 0.25
 LATE: Final = 0.125
 """A window is delivered one look after its end."""
+ERROR: Final = 0.004
+"""Seconds: the kernel books what a thread did at its next tick, so a part of it counts in the window after."""
 _COOLS: Final = 10.0
 _PASS: Final = 4
 """Windows between two passes over all threads, which tell how many wanted a core."""
@@ -56,7 +58,7 @@ class RunStates:
         self._wanted.append(crowd + sum(item.ran + item.waited for item in shares.values()) / WINDOW)
         for tid, seconds in shares.items():
             keys = self._keys[tid]
-            ran, waited = min(1.0, seconds.ran / WINDOW), seconds.waited / WINDOW
+            ran, waited = min(1.0, seconds.ran / WINDOW), min(1.0, seconds.waited / WINDOW)
             watched = tid == pid or keys.hot_until >= end
             if not watched:
                 keys.ran_since += seconds.ran
@@ -100,7 +102,7 @@ class RunStates:
         values[keys.waited] = (round(waited, 4),)
         keys.seen.update(slept)
         for on in _TOLD if main else sorted(keys.seen):
-            values[keys.slept[on]] = (round(slept.get(on, 0.0) / WINDOW, 4),)
+            values[keys.slept[on]] = (round(min(1.0, slept.get(on, 0.0) / WINDOW), 4),)
 
     def _describe(self, end: float) -> SourceInfo:
         process = self._process
@@ -119,7 +121,7 @@ class RunStates:
             signals=_SIGNALS,
             period=WINDOW,
             window=WINDOW,
-            error=0.004,
+            error=ERROR,
             refresh_by_signal={"host.stopped": "scrape"},
             period_by_signal={"host.runnable_threads": _PASS * WINDOW},
             window_by_signal={"host.runnable_threads": _PASS * WINDOW},

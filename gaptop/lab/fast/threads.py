@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from gaptop.lab.core.events import HostSpan
 from gaptop.lab.fast.machine import Kind, ThreadOf
-from gaptop.lab.fast.waits import HELD, SPIN, WAIT, waits_on
+from gaptop.lab.fast.waits import HELD, SPIN, SPINNING, WAIT, waits_on
 
 SPINS: Final = 1.0
 """Seconds for which vLLM's processes keep their cores while they wait for one another (SpinCondition)."""
@@ -39,16 +39,17 @@ class ThreadLog:
     """One thread. Times are the simulation's seconds; what it did before ``began`` counts nowhere.
 
     ``free`` is the end of the last thing that it was told to do. ``held``: the engine has requests that it cannot
-    schedule.
+    schedule. ``sync_spins``: what waits for the device keeps its core.
     """
 
-    def __init__(self, thread: ThreadOf, began: float) -> None:
+    def __init__(self, thread: ThreadOf, began: float, sync_spins: bool = False) -> None:
         self.thread = thread
         self.kind: Kind = thread.kind
         self.spans: list[Did] = []
         self.until = began
         self.ran_total = 0.0
         self.held = False
+        self._spins = SPINNING if sync_spins else frozenset()
         self._rest = waits_on(thread.kind, WAIT)
         self.free = self._from = began
         self._next = 0
@@ -62,11 +63,14 @@ class ThreadLog:
                 return
             if self.held:
                 phase, blocked = HELD, True
+        elif phase == "poll" and self.kind != "worker":
+            # An engine that keeps its core asks its queue for requests; while it holds some, it sleeps between tries.
+            phase, blocked = (HELD, True) if self.held else ("await_requests", False)
         if start > self.until:
             self.reach(start)
         if waits:
             state = _WANTS
-        elif not blocked:
+        elif not blocked or phase in self._spins:
             state = _ON_CORE
         elif phase == "worker_wait":
             if end > start + SPINS:

@@ -12,6 +12,8 @@ HELD: Final = "held"
 """An engine that has requests and can schedule none of them: it tries again each millisecond."""
 SPIN: Final = "spin"
 """A worker that waits for the engine and keeps its core."""
+SPINNING: Final = frozenset({"device_sync", "copy"})
+"""Waits for the device that keep their core where CUDA was not told to block (cudaDeviceScheduleSpin)."""
 
 
 def waits_on(kind: Kind, phase: str) -> str:

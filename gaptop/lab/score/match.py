@@ -1,11 +1,12 @@
 """The report's valleys beside the true ones: which were found, what each one really was, and which do not exist.
 
-A true stretch is *found* where valleys cover at least half of it. What a valley really was is the cause with most of
-the true time inside it: idle time of its devices, or, where no device of it was idle, the stalls. Only that one is
-right. Where no cause has clearly the most (others have two thirds of its seconds or more), or one event has two names,
-the others are *acceptable*, which is counted apart; the segments are judged second by second in any case. A valley is
-*invented* where the truth has nothing of importance inside it (no window of its devices lies a quarter under their
-level, and no stall lasts as long as a slow step), or nothing at all in most of it.
+A true stretch is *found* where valleys cover at least half of it; what is *said* of it is the cause that most of its
+time has in their segments. What a valley really was is the cause with most of the true time inside it: idle time of its
+devices, or, where no device of it was idle, the stalls. Only that one is right. Where no cause has clearly the most
+(others have two thirds of its seconds or more), the others are *acceptable*, which is counted apart; the segments are
+judged second by second in any case. A valley is *invented* where the truth has nothing of importance inside it (no
+window of its devices lies a quarter under their level, and no stall lasts as long as a slow step), or nothing at all in
+most of it.
 
 Pure.
 """
@@ -75,17 +76,18 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """All valleys of a case, and those true stretches that must be seen, each with whether it was found."""
+    """All valleys of a case, and those true stretches that must be seen, each with what was said of it: None for one
+    that was not found."""
 
     judged: tuple[Judged, ...]
-    sure: tuple[tuple[Stretch, bool], ...]
+    sure: tuple[tuple[Stretch, Cause | None], ...]
 
 
 def match(valleys: Sequence[Valley], truth: Truth, devices: Mapping[str, int]) -> Matched:
     """``devices``: the simulation's number of each device by the label that the report gives it."""
     return Matched(
         judged=tuple(_judged(valley, truth, devices) for valley in valleys),
-        sure=tuple((item, _found(item, valleys, devices)) for item in truth.stretches if item.sure),
+        sure=tuple((item, _told(item, valleys, devices)) for item in truth.stretches if item.sure),
     )
 
 
@@ -93,15 +95,35 @@ def _mine(valley: Valley, devices: Mapping[str, int]) -> set[int]:
     return {devices[label] for label in valley.devices if label in devices}
 
 
-def _found(stretch: Stretch, valleys: Iterable[Valley], devices: Mapping[str, int]) -> bool:
-    """A stall may be told by any valley; a device's idle time by one of that device, or by a standstill of the server
-    where that device tells nothing of its own."""
-    mine = [
-        (item.start_s, reached(item))
-        for item in valleys
-        if stretch.device is None or item.kind == "progress" or stretch.device in _mine(item, devices)
-    ]
-    return union(mine, stretch.start, stretch.end) >= FOUND * (stretch.end - stretch.start)
+def _told(stretch: Stretch, valleys: Iterable[Valley], devices: Mapping[str, int]) -> Cause | None:
+    """What most of a stretch is called. A stall may be told by any valley; a device's idle time by one of that device,
+    or by a standstill of the server where that device tells nothing of its own."""
+    valleys = list(valleys)
+    own = [item for item in valleys if _is_own(item, stretch, devices)]
+    others = [item for item in valleys if item not in own and (stretch.device is None or item.kind == "progress")]
+    for mine in (own, [*own, *others]):
+        covered = ((item.start_s, reached(item)) for item in mine)
+        if union(covered, stretch.start, stretch.end) >= FOUND * (stretch.end - stretch.start):
+            return _longest(mine, stretch)
+    return None
+
+
+def _is_own(valley: Valley, stretch: Stretch, devices: Mapping[str, int]) -> bool:
+    if stretch.device is None:
+        return valley.kind == "progress"
+    return valley.kind == "utilisation" and stretch.device in _mine(valley, devices)
+
+
+def _longest(valleys: Iterable[Valley], stretch: Stretch) -> Cause:
+    """The cause that most of the stretch has in the valleys' segments."""
+    seconds: dict[Cause, float] = {}
+    for valley in valleys:
+        start, end = max(valley.start_s, stretch.start), min(reached(valley), stretch.end)
+        for part in valley.verdict.segments or (Segment(start, end, valley.verdict.cause),):
+            inside = min(part.end_s, end) - max(part.start_s, start)
+            if inside > 0.0:
+                seconds[part.cause] = seconds.get(part.cause, 0.0) + inside
+    return max(seconds, key=lambda cause: (seconds[cause], cause), default="unknown")
 
 
 def _judged(valley: Valley, truth: Truth, devices: Mapping[str, int]) -> Judged:
@@ -115,8 +137,6 @@ def _judged(valley: Valley, truth: Truth, devices: Mapping[str, int]) -> Judged:
         return base
     most = max(seconds, key=lambda cause: (seconds[cause], cause))
     near = {cause for cause in seconds if seconds[cause] >= NEARLY * seconds[most]}
-    two_names = seconds_of((item._replace(cause=item.also) for item in pieces if item.also is not None), start, end)
-    near |= {cause for cause, named in two_names.items() if named >= NEARLY * seconds[most]}
     accepted = tuple(sorted(near))
     right, whole = _right_seconds(pieces, said.segments, start, end)
     return Judged(

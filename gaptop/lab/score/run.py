@@ -9,10 +9,11 @@ from functools import cache
 
 from gaptop.lab.fast.driver import Fast
 from gaptop.lab.fast.view import View
+from gaptop.lab.score.booking import booked
 from gaptop.lab.score.cases import Case
-from gaptop.lab.score.match import Matched, Truth, match
+from gaptop.lab.score.match import IMPORTANT, Matched, Truth, match
 from gaptop.lab.score.tally import CaseScore
-from gaptop.lab.score.told import booked, devices_of, sight_of, truth_of
+from gaptop.lab.score.told import devices_of, sight_of, truth_of
 from gaptop.recording.lines import Line
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys.analyst import Analyst
@@ -65,8 +66,12 @@ def run(case: Case, view: View | None = None) -> Ran:
     score = CaseScore(
         seed=case.seed,
         judged=matched.judged,
-        found=sum(found for _, found in matched.sure),
-        missed=tuple(item.cause for item, found in matched.sure if not found),
+        sure=tuple((item.cause, said) for item, said in matched.sure),
+        excused=tuple(
+            (item.cause, item.excuse)
+            for item in truth.stretches
+            if not item.sure and item.end - item.start >= IMPORTANT
+        ),
         booked=booked(timeline, assessment, truth, devices),
         seconds=time.perf_counter() - began,
     )

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -68,13 +68,12 @@ TOLD: Final = 0.5
 
 
 class Piece(NamedTuple):
-    """A part of the truth: over [start, end) the device (or every request) waited for one cause. ``also``: another
-    verdict that is as right, since the same event has two names. ``weight``: the share of progress that was lost."""
+    """A part of the truth: over [start, end) the device (or every request) waited for one cause.
+    ``weight``: the share of progress that was lost."""
 
     start: float
     end: float
     cause: Cause
-    also: Cause | None = None
     weight: float = 1.0
 
 
@@ -90,15 +89,29 @@ class Sight:
     end: float
 
 
+Excuse = Literal[
+    "", "too short", "too shallow", "at the edge", "before a level was known", "first step after a silence"
+]
+"""Why a stretch need not be seen; "" where it must be."""
+
+EXCUSES: Final[tuple[Excuse, ...]] = get_args(Excuse)[1:]
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A true valley. ``device`` None: requests got no token, whatever the device did. ``sure``: it must be seen."""
+    """A true valley. ``device`` None: requests got no token, whatever the device did. ``excuse``: why it need not be
+    seen."""
 
     device: int | None
     start: float
     end: float
     pieces: tuple[Piece, ...]
-    sure: bool
+    excuse: Excuse = ""
+
+    @property
+    def sure(self) -> bool:
+        """It must be seen."""
+        return not self.excuse
 
     @property
     def kind(self) -> Literal["idle", "stall"]:
@@ -148,7 +161,9 @@ def less(piece: Piece, taken: Iterable[tuple[float, float]]) -> list[Piece]:
     found = []
     start = piece.start
     for first, last in sorted(taken):
-        if first > start and first < piece.end:
+        if first >= piece.end:
+            break
+        if first > start:
             found.append(piece._replace(start=start, end=first))
         start = max(start, last)
     if start < piece.end:
@@ -224,9 +239,26 @@ class Sliding:
             start = inside[0].start if start - inside[0].start <= self.window else start
             end = inside[-1].end if inside[-1].end - end <= self.window else end
             part = slice(first, last + 1)
-            sure = _longest(self.busy[part] < SURE * self.level[part]) * STRIDE >= self.window
-            kept = clipped(inside, start, end)
-            found.append(Stretch(device, start, end, kept, sure))
+            lasts = _longest(self.busy[part] < SURE * self.level[part]) * STRIDE
+            excuse: Excuse = ""
+            if lasts < self.window:
+                excuse = "too short" if lasts else "too shallow"
+                if last + 1 == len(self.middles):
+                    excuse = "at the edge"
+            found.append(Stretch(device, start, end, clipped(inside, start, end), excuse))
+        return tuple(found)
+
+    def beyond(self, pieces: Sequence[Piece], device: int) -> tuple[Stretch, ...]:
+        """Gaps that are long enough, and of which no stretch is made: the device had no level yet, or too little of
+        them lies in windows that are read."""
+        first = float(self.middles[np.isfinite(self.level)][0]) if np.isfinite(self.level).any() else np.inf
+        last = float(self.middles[-1])
+        found = []
+        for item in pieces:
+            early, late = item.end <= first, item.start >= last
+            if (early or late) and item.end - item.start >= 2 * (1 - SURE) * self.window:
+                excuse: Excuse = "before a level was known" if early else "at the edge"
+                found.append(Stretch(device, item.start, item.end, (item,), excuse))
         return tuple(found)
 
 
@@ -252,9 +284,17 @@ def stall_stretches(
         least = 2 * sight.readings + max(LEAST, STEPS * sight.step)
         longest = max(part[-1].end - part[0].start for part in _touching(mine))
         start, end = mine[0].start, mine[-1].end
-        sure = longest >= least and start >= warm and not _first_step(group, mine[0])
-        found.append(Stretch(None, start, end, tuple(mine), sure))
+        found.append(Stretch(None, start, end, tuple(mine), _excuse(group, mine, longest, least, warm)))
     return tuple(found)
+
+
+def _excuse(group: Sequence[Piece], mine: Sequence[Piece], longest: float, least: float, warm: float) -> Excuse:
+    """Why a standstill of ``mine`` need not be seen."""
+    if mine[0].start < warm:
+        return "before a level was known"
+    if longest < least:
+        return "too short"
+    return "first step after a silence" if _first_step(group, mine[0]) else ""
 
 
 def _first_step(group: Sequence[Piece], first: Piece) -> bool:

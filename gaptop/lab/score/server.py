@@ -13,9 +13,9 @@ BLOCK: Final = 16
 DECODE_SHARE: Final = 0.5
 """Open-loop load is kept under this share of what the largest batch could decode, so that no queue grows for ever."""
 
-MOST_PREFILL: Final = 0.3
-"""Share of the device's time that ordinary prompts may take: with more of it decoding is never undisturbed, and there
-is nothing that a long prompt could interrupt."""
+PREFILL: Final = (0.1, 0.6)
+"""Share of the device's time that ordinary prompts may take at most, least and most: chats leave nearly all of it to
+decoding, retrieval and agents half or less."""
 
 UNCUT: Final = 1e9
 """Tokens a second: with this pace no answer is cut so that it ends by the pause."""
@@ -32,7 +32,8 @@ class Pause(NamedTuple):
 
 @dataclass
 class Server:
-    """What a case is built from. ``settings`` are those of EngineConfig; ``step`` seconds of a decode step."""
+    """What a case is built from. ``settings`` are those of EngineConfig; ``step`` seconds of a decode step;
+    ``prefill`` the most of the device's time that ordinary prompts take."""
 
     hardware: str
     model: DeviceModel
@@ -42,6 +43,7 @@ class Server:
     output: Range
     think: float
     open_loop: bool
+    prefill: float = 0.3
     settings: dict[str, Any] = field(default_factory=dict)
     longest: int = 4096
     """Tokens of the longest request."""
@@ -76,12 +78,14 @@ class Server:
     def engine(self) -> EngineConfig:
         # A chunk budget under the batch would starve decode for good; whole prompts need a budget for the longest one.
         settings = dict(self.settings)
+        # A condition may have made answers longer: the longest ordinary request must be able to run.
+        longest = max(self.longest, self.prompt[1] + self.output[1])
         if settings.get("chunked") is False:
-            settings["max_num_batched_tokens"] = self.longest
+            settings["max_num_batched_tokens"] = longest
         return EngineConfig(
-            num_blocks=self.blocks,
+            num_blocks=max(self.blocks, -(-longest // BLOCK)),
             block_size=BLOCK,
-            max_model_len=self.longest,
+            max_model_len=longest,
             tensor_parallel_size=self.ranks,
             **settings,
         )
@@ -100,18 +104,19 @@ class Server:
         """The ordinary clients over [start, end)."""
         if self.open_loop:
             each = sum(self.output) / 2 * self.step
+            each += self.count * sum(self.prompt) / 2 / self.prefill_rate  # meanwhile everybody's prompts are computed
             return Arrivals(DECODE_SHARE * self.count / each, start, end, self.prompt, self.output)
         pace = UNCUT if abrupt else 0.9 / self.step
         return Clients(self.count, start, end, self.prompt, self.output, think=self.think, pace=pace, once=True)
 
 
 def server(rng: Random) -> Server:
-    """One over wide ranges: batches of 4 to 64, steps of 3 to 35 ms, prompts of 20 to 1500 tokens."""
+    """One over wide ranges: batches of 4 to 64, steps of 3 to 35 ms, prompts of 20 to 4000 tokens."""
     hardware = rng.choice(sorted(HARDWARE))
     model = HARDWARE[hardware]
     ranks = rng.choices((1, 2, 4), (0.75, 0.18, 0.07))[0]
     count = round(2 ** rng.uniform(2, 5 if hardware != "h100" else 6))
-    short = round(2 ** rng.uniform(4.5, 9))
+    short = round(2 ** rng.uniform(4.5, 10.5))
     prompt = (short, round(short * rng.uniform(1.2, 3.0)))
     least = round(2 ** rng.uniform(4.5, 7))
     output = (least, round(least * rng.uniform(1.3, 3.0)))
@@ -124,8 +129,10 @@ def server(rng: Random) -> Server:
         output=output,
         think=rng.choice((0.005, 0.01, 0.05)),
         open_loop=rng.random() < 0.3,
+        prefill=rng.uniform(*PREFILL),
     )
     found.prompt = _shortened(found)
+    found.longest = max(found.longest, found.prompt[1] + found.output[1])
     found.settings = {
         "max_num_seqs": round(count * rng.choice((0.8, 1.0, 1.5, 2.0, 4.0))) + 1,
         "max_num_batched_tokens": rng.choice((512, 1024, 2048, 4096, 8192)),
@@ -141,6 +148,6 @@ def _shortened(found: Server) -> Range:
     """Its prompts, so short that they leave the device to decoding for most of the time."""
     decoding = sum(found.output) / 2 * found.step
     prefill = found.count * sum(found.prompt) / 2 / found.prefill_rate
-    most = decoding * MOST_PREFILL / (1 - MOST_PREFILL)
+    most = decoding * found.prefill / (1 - found.prefill)
     share = min(1.0, most / prefill)
     return max(8, round(found.prompt[0] * share)), max(12, round(found.prompt[1] * share))

@@ -1,4 +1,4 @@
-"""From the simulation's truth to what the score compares with: pieces, what the view can show, and the ledger.
+"""From the simulation's truth to what the score compares with: pieces, and what the view can show.
 
 Pure.
 """
@@ -10,27 +10,23 @@ from typing import Final
 
 from gaptop.lab.core.events import Idle, Slow, Stall
 from gaptop.lab.fast.view import View
+from gaptop.lab.score.booking import DEVICE
 from gaptop.lab.score.match import Truth
-from gaptop.lab.score.seen import Piece, Sight, Sliding, Stretch, idle_between, stall_stretches
-from gaptop.lab.score.tally import Booked
+from gaptop.lab.score.seen import Piece, Sight, Sliding, Stretch, stall_stretches
 from gaptop.timeline.timeline import Timeline
-from gaptop.valleys.ledger import BUSY_ROW, UNSEEN_ROW
-from gaptop.valleys.model import Assessment, Cause
+from gaptop.valleys.model import Cause
 
 WARM: Final = 3.0
 """Seconds of the stream before which a stall need not be seen: the usual rate is not known yet."""
 
-DEVICE: Final = "device.busy"
 PHANTOM: Final = "phantom"
 
 NOBODY: Final[Mapping[str, Cause]] = {"stale_gauge": "no_demand"}
 """A device that rests after everybody hung up has no demand, whatever old gauges say: the valley is real, and only they
 are not. Artefacts are what a device says that does *not* rest."""
 
-
-ALSO: Final[Mapping[str, Cause]] = {"straggler": "host_starvation", "collective": "stalled_busy"}
-"""What has two names. A straggler here is a rank whose host thread is late: the peers synchronise, and its own work is
-what they wait for. In a collective that hangs on all ranks every device spins: busy, at low power, without a token."""
+UNWATCHED: Final[Mapping[str, Cause]] = {**NOBODY, PHANTOM: "no_demand"}
+"""Where no driver is asked, none can call a resting device busy: what is left of it is that nobody asked."""
 
 
 def devices_of(timeline: Timeline) -> dict[str, int]:
@@ -47,30 +43,33 @@ def truth_of(idle: Iterable[Idle], stalls: Iterable[Stall], slow: Iterable[Slow]
     """What is true, as far as the sources must show it."""
     pieces: dict[int, list[Piece]] = {}
     hidden: list[Piece] = []
+    names = NOBODY if sight.window is not None else UNWATCHED
     for item in sorted(idle, key=lambda item: item.start):
-        piece = _piece(item)
+        piece = _piece(item, names)
         # What the driver calls busy although nothing runs is in no window.
-        if item.waited_for == PHANTOM:
+        if item.waited_for == PHANTOM and sight.window is not None:
             hidden.append(piece)
         else:
             pieces.setdefault(item.device, []).append(piece)
     stood = sorted(map(_piece, stalls), key=lambda item: item.start)
     stretches: list[Stretch] = []
+    beyond: list[Stretch] = []
     dips: dict[int, tuple[tuple[float, float], ...]] = {}
     for device, mine in pieces.items():
         sliding = Sliding.over(mine, sight)
         if sliding is not None:
             stretches += sliding.stretches(mine, device)
+            beyond += sliding.beyond(mine, device)
             dips[device] = sliding.dips()
     unseen = min(pieces.values(), key=len, default=[]) if sight.window is None else []
     silences = [item for item in unseen if item.end - item.start >= sight.step]
     stretches += stall_stretches(stood, stretches, sight, WARM, silences)
     hidden += [_piece(item)._replace(weight=1.0 - item.came) for item in slow]
-    return Truth({device: tuple(mine) for device, mine in pieces.items()}, stood, tuple(stretches), dips, hidden)
+    return Truth({device: tuple(mine) for device, mine in pieces.items()}, stood, (*stretches, *beyond), dips, hidden)
 
 
-def _piece(item: Idle | Stall | Slow) -> Piece:
-    return Piece(item.start, item.end, NOBODY.get(item.waited_for, item.cause), ALSO.get(item.waited_for))
+def _piece(item: Idle | Stall | Slow, names: Mapping[str, Cause] = NOBODY) -> Piece:
+    return Piece(item.start, item.end, names.get(item.waited_for, item.cause))
 
 
 def sight_of(view: View, step: float, seconds: float) -> Sight:
@@ -92,17 +91,3 @@ def refresh_seconds(view: View, step: float) -> float:
         return view.scrape_s
     how, value = view.refresh
     return max(view.scrape_s, value * step if how == "steps" else float(value))
-
-
-def booked(timeline: Timeline, assessment: Assessment, truth: Truth, devices: Mapping[str, int]) -> tuple[Booked, ...]:
-    """For each device: the true idle time that its windows cover, and what the ledger says of it."""
-    found = []
-    for label, device in devices.items():
-        rows = [row for row in assessment.ledger if row.device == label and row.cause != UNSEEN_ROW]
-        steps = [timeline.steps(item, 0.0, assessment.now) for item in timeline.ids(DEVICE) if label in item.source]
-        if not rows or not steps or not len(steps[0].start):
-            continue
-        idle = float(idle_between(truth.idle.get(device, ()), steps[0].start, steps[0].end).sum())
-        told = sum(row.device_seconds for row in rows if row.cause != BUSY_ROW)
-        found.append(Booked(idle, told, sum(row.device_seconds for row in rows)))
-    return tuple(found)

@@ -8,6 +8,7 @@ from gaptop.valleys.causes.demand import clients_left
 from gaptop.valleys.causes.rule import (
     EACH_FAST,
     FEW,
+    HINTED,
     KV_FULL,
     KV_TIGHT,
     LIKELY,
@@ -25,7 +26,7 @@ from gaptop.valleys.causes.rule import (
     nothing,
 )
 from gaptop.valleys.evidence import Evidence, Gauge
-from gaptop.valleys.host_view import holds_none
+from gaptop.valleys.host_view import EMPTY, critical, holds_none
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
@@ -36,11 +37,25 @@ HOST_SECONDS: Final = 10.0
 """Without stacks a scheduler that admits nobody looks like one whose thread is held up; that rarely lasts this long.
 Shorter than this nobody should be sent to restart it: most such stalls end by themselves."""
 
+REST: Final = 0.1
+"""Of the usual batch, on average: what was read before it had run dry."""
+
+STEPS_WITH_WORK: Final = frozenset({"vllm"})
+"""Engines whose thread turns in its step only while it holds requests, and awaits them at a place of its own otherwise
+(vLLM: core.py, _process_engine_step and _process_input_queue)."""
+
+
+def at_cap(evidence: Evidence) -> bool:
+    """Whether the batch stood at the sequence limit all the time: a scheduler looks at that before it asks for memory,
+    so that it is what keeps the next one out however full the KV cache is."""
+    running, limit = evidence.running, evidence.limit
+    return running is not None and limit is not None and running.low >= limit * (1 - PINNED)
+
 
 def admission_stall(evidence: Evidence) -> Finding:
     running, waiting = evidence.running, evidence.waiting
     if waiting is None or running is None:
-        return nothing("admission_stall", unseen=(not_told(evidence, "requests running and waiting"),))
+        return _by_thread(evidence)
     if waiting.mean < SOME:
         return nothing("admission_stall", f"{waiting.mean:.1f} requests waited")
     awaits = holds_none(evidence)
@@ -58,6 +73,8 @@ def admission_stall(evidence: Evidence) -> Finding:
     if evidence.kv is None:
         unseen = ("KV use not seen: memory may have been the reason",)
         ceiling = LIKELY
+    elif at_cap(evidence) and not evidence.preemptions:
+        ceiling = LIKELY
     elif evidence.kv.high >= KV_FULL:
         return nothing("admission_stall", f"KV use reached {evidence.kv.high:.0%}: memory was the limit")
     elif evidence.kv.high >= KV_TIGHT:
@@ -74,7 +91,7 @@ def admission_stall(evidence: Evidence) -> Finding:
     if in_first_step(evidence):
         first = ("the device was at work, and prompts were booked right after: the step that admitted had not ended",)
         return Finding("admission_stall", WEAK, "not admitted", facts, first, unseen, Remedy.UNDER_LIMIT)
-    if running.mean <= FEW:
+    if _drained(running):
         score = ceiling if evidence.length >= ONE_STEP else min(ceiling, LIKELY)
         if evidence.frozen and not evidence.stacks_seen and evidence.length < HOST_SECONDS:
             unseen = (*unseen, "threads not seen: the scheduler's thread may be held up itself")
@@ -83,6 +100,37 @@ def admission_stall(evidence: Evidence) -> Finding:
         detail = "stuck: nothing runs although requests wait"
         return Finding("admission_stall", score, detail, facts, unseen=unseen, remedy=remedy)
     return _with_batch(evidence, running, facts, unseen, ceiling)
+
+
+def _by_thread(evidence: Evidence) -> Finding:
+    """Without the gauges: an engine that turns, takes no step and does not await requests either holds some that it may
+    not run."""
+    main, blind = critical(evidence), not_told(evidence, "requests running and waiting")
+    if evidence.engine not in STEPS_WITH_WORK or main.waits is None or main.awaits is None:
+        return nothing("admission_stall", unseen=(blind,))
+    turned, progress = main.waits - main.awaits, evidence.progress_ratio
+    if turned < EMPTY or evidence.device_idle is False or (progress is not None and progress >= SLOW):
+        return nothing("admission_stall", unseen=(blind,))
+    says = f"the engine turned without a step to take {turned:.0%}, and awaited requests only {main.awaits:.0%}"
+    fact = Fact("host.thread_activity", round(turned, 4), "ratio", says)
+    detail = "stuck: nothing runs although the engine holds requests"
+    unseen = (blind, "why it may not run them: a cap, memory, a transfer")
+    return Finding("admission_stall", HINTED, detail, (fact,), unseen=unseen, remedy=Remedy.STUCK_BRIEFLY)
+
+
+def _drained(running: Gauge) -> bool:
+    """Whether nothing runs; gauges that move rarely still tell of the last steps where a valley begins."""
+    if running.mean <= FEW:
+        return True
+    return running.last <= FEW and running.before is not None and running.mean <= REST * running.before
+
+
+def _as_ever(running: Gauge, waiting: Gauge | None) -> bool:
+    """Whether batch and queue are no different from what they were: clients that only ask again when they are answered
+    always leave the same few waiting at a cap."""
+    if waiting is None or waiting.before is None or running.before is None:
+        return False
+    return running.mean >= UNTOUCHED * running.before and waiting.mean <= waiting.before / UNTOUCHED
 
 
 def _passed_over(
@@ -116,7 +164,7 @@ def _with_batch(
     if evidence.device_idle is False and progress is not None and progress >= UNTOUCHED:
         against = ("the device worked on: a full queue in front of a busy device is no valley",)
         return Finding("admission_stall", WEAK, "sequence cap", facts, against, unseen)
-    if limit is not None and running.low >= limit * (1 - PINNED):
+    if at_cap(evidence):
         score = LIKELY
         if evidence.frozen:
             score, against = WEAK, ("no step was taken at all: the cap explains the queue, not the standstill",)
@@ -139,6 +187,9 @@ def _with_batch(
         return Finding("admission_stall", ceiling, detail, facts, against, unseen, Remedy.BATCH_BOUNDARY)
     score = min(ceiling, LIKELY if limit is not None else POSSIBLE)
     detail = "stuck: under the limit, not admitted"
+    if _as_ever(running, evidence.waiting):
+        against = ("as many ran and waited before, while all went well",)
+        return Finding("admission_stall", WEAK, detail, facts, against, unseen, Remedy.UNDER_LIMIT)
     each = each_ratio(evidence)
     if each is not None and each < SLOW:
         against = (f"each running request at {each:.0%} of its usual speed: keeping others out slows nobody who runs",)

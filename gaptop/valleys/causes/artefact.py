@@ -19,7 +19,7 @@ from gaptop.valleys.causes.rule import (
     nothing,
 )
 from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.host_view import EMPTY, critical
+from gaptop.valleys.host_view import EMPTY, critical, holds_none
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
@@ -72,6 +72,9 @@ def _phantom_idle(evidence: Evidence) -> Finding:
         return nothing("artefact", unseen=(_too_coarse(evidence),))
     if (computed := computes_on_host(evidence)) is not None:
         return nothing("artefact", f"the device did rest: {computed.says}")
+    if (awaits := holds_none(evidence)) is not None:
+        says = f"its engine awaited requests {awaits:.0%}: the device did rest, and another engine's tokens went on"
+        return nothing("artefact", says)
     if evidence.counters_fell:
         fell = " and ".join(evidence.counters_fell)
         return nothing("artefact", f"hardware counters ({fell}) fell as well: the device did rest")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.admission_stall import at_cap
 from gaptop.valleys.causes.demand import clients_left
 from gaptop.valleys.causes.rule import (
     CERTAIN,
+    DOUBTED,
     FEW,
     KV_FULL,
     KV_TIGHT,
     LIKELY,
     ONE_STEP,
     POSSIBLE,
+    SECONDED,
     SOME,
     STRONG,
     WEAK,
@@ -68,11 +71,21 @@ def cache_pressure(evidence: Evidence) -> Finding:
     if evidence.finished is not None:
         done = f"{evidence.finished:.0f} finished"
         facts = (*facts, Fact("sched.finished", round(evidence.finished, 1), "requests", done))
+    if at_cap(evidence) and preempted <= 0:
+        cap = f"the batch stood at its limit of {evidence.limit:.0f}: who waits is asked for memory only behind that"
+        return Finding("cache_pressure", WEAK, "KV full", facts, (cap,))
     if evidence.still >= ONE_STEP and preempted <= 0:
         # A full cache lets a smaller batch step on: what takes no step at all is stuck, or its gauges are old.
         old = "no step was taken: KV use is that of the last one"
         return Finding("cache_pressure", WEAK, "KV full, and no step is taken", facts, unseen=(old,))
-    return Finding("cache_pressure", *_judge(evidence, kv.high, preempted, queue), facts=facts)
+    score, detail = _judge(evidence, kv.high, preempted, queue)
+    if not prompts_outweigh(evidence):
+        return Finding("cache_pressure", score, detail, facts)
+    # Prompts that are computed again after a preemption are in no counter: these are new ones.
+    flood = f"new prompts filled the steps: {evidence.prompt_flow or 0.0:.0f} tokens/s"
+    if kv.before is not None and kv.before >= KV_FULL:
+        score, flood = min(score, DOUBTED), f"{flood}; the cache was as full before"
+    return Finding("cache_pressure", min(score, SECONDED), detail, facts, (flood,))
 
 
 def _judge(evidence: Evidence, kv: float, preempted: float, queue: bool) -> tuple[float, str]:

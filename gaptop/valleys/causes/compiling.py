@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.rule import CERTAIN, LIKELY, POSSIBLE, STRONG, by_frames, nothing, quiet
+from gaptop.valleys.causes.rule import (
+    CERTAIN,
+    LIKELY,
+    POSSIBLE,
+    SECONDED,
+    STRONG,
+    UNTOUCHED,
+    WEAK,
+    WITNESSED,
+    by_frames,
+    nothing,
+    quiet,
+)
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.gather_frames import GRAPH_CAPTURE, WAKE_UP, WARM_UP
 from gaptop.valleys.host_view import critical
@@ -46,21 +58,22 @@ def compiling(evidence: Evidence) -> Finding:
     young = evidence.young_seconds is not None and evidence.young_seconds <= YOUNG
     if frames:
         detail, remedy = _by_frames(evidence, main.compiling or 0.0)
-        score = CERTAIN if len(facts) > 1 else STRONG + 0.05
+        score = CERTAIN if len(facts) > 1 else WITNESSED
         return Finding("compiling", score, detail, facts, unseen=unseen, remedy=remedy)
     woken = by_frames(evidence, WAKE_UP)
     if woken >= SHARE:
         says = f"the engine was waking up {woken:.0%} of the time"
         fact = Fact("host.thread_activity", round(woken, 4), "ratio", says)
-        return Finding("compiling", STRONG + 0.05, "sleep-wake", (fact,), remedy=Remedy.WAKE_UP)
+        return Finding("compiling", WITNESSED, "sleep-wake", (fact,), remedy=Remedy.WAKE_UP)
     if facts:
         against = []
         if main.compiling is not None:
             against.append(f"compile frames only {main.compiling:.0%}: the compiler held no step up")
         if evidence.compilers_before is not None and evidence.compilers_before >= COMPILER:
             against.append(f"{evidence.compilers_before:.0f} ran before as well")
-        score = POSSIBLE if against or _children(evidence) else LIKELY + 0.1
-        return Finding("compiling", score, "JIT", facts, tuple(against), unseen)
+        unharmed = _unharmed(evidence)
+        score = WEAK if unharmed else POSSIBLE if against or _children(evidence) else SECONDED
+        return Finding("compiling", score, "JIT", facts, (*unharmed, *against), unseen)
     if young and main.loading is not None and main.loading >= SHARE:
         fact = Fact("host.thread_activity", round(main.loading, 4), "ratio", f"loading frames {main.loading:.0%}")
         return Finding("compiling", STRONG, "start-up", (fact,), remedy=Remedy.START_UP)
@@ -80,6 +93,16 @@ def _by_frames(evidence: Evidence, compiling: float) -> tuple[str, Remedy]:
         if by_frames(evidence, kind) >= 0.5 * compiling:
             return kind, remedy
     return "JIT", Remedy.USUAL
+
+
+def _unharmed(evidence: Evidence) -> tuple[str, ...]:
+    """What says that nothing waited for the compiler: who waits for a kernel launches none."""
+    progress = evidence.progress_ratio
+    if progress is not None and progress >= UNTOUCHED:
+        return (f"steps went on at {progress:.0%} of the usual beside the compiler",)
+    if evidence.device_idle is False:
+        return (f"the device was busy {evidence.busy:.0%} beside the compiler",)
+    return ()
 
 
 def _children(evidence: Evidence) -> bool:

@@ -16,6 +16,8 @@ SCRAPE_SLOW: Final = 0.2
 ASKED_TWICE: Final = 2.0
 """Seconds: connections are counted once a second, and one that was counted once may have come and gone."""
 
+MAY_WAIT: Final = "run states not seen: unrecognised code may work or wait"
+
 NAMES: Final = {
     "schedule": "scheduling",
     "prepare_batch": "batch preparation",
@@ -88,8 +90,12 @@ def hidden_demand(evidence: Evidence, front: FrontView) -> Finding | None:
         says = f"front-end thread {front.name or '?'} worked {front.busy:.0%} of the time ({activity or 'on CPU'})"
         detail = NAMES.get(activity, "front end")
         detail = detail if detail.startswith("front end") else f"front end ({activity})"
+        if not activity and front.code:
+            detail = f"front end: unrecognised code: {front.code}"
         fact = Fact("host.thread_activity", round(front.busy, 4), "ratio", says)
         score = STRONG if activity else LIKELY
+        if front.activity == "other" and front.on_cpu is None:
+            score, unseen = POSSIBLE + 0.05, (MAY_WAIT, *unseen)
         return Finding("host_starvation", score, detail, (fact, *facts), unseen=unseen, remedy=Remedy.FRONT_END)
     if evidence.unread is not None and evidence.unread.mean >= SOME:
         return Finding("host_starvation", LIKELY + 0.1, "front end", facts, (), unseen, Remedy.FRONT_END)

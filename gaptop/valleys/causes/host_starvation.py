@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.demand import NAMES, front_unseen, hidden_demand, nobody_asks
+from gaptop.valleys.causes.demand import MAY_WAIT, NAMES, front_unseen, hidden_demand, nobody_asks
 from gaptop.valleys.causes.late_output import late_output
 from gaptop.valleys.causes.no_core import slow_core, without_core
 from gaptop.valleys.causes.offload import offloaded
+from gaptop.valleys.causes.one_frame import MAYBE_GC, one_frame
 from gaptop.valleys.causes.rule import (
     CERTAIN,
+    FAINT,
     FEW,
     KV_FULL,
     LIKELY,
     POSSIBLE,
     SOME,
-    STRONG,
     UNTOUCHED,
     WEAK,
+    WITNESSED,
     WORKER_UNSEEN,
     all_deferred,
     gauge_fact,
@@ -27,6 +29,7 @@ from gaptop.valleys.causes.rule import (
     rate_fact,
     waiting_fact,
 )
+from gaptop.valleys.causes.straggler import straggler
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import BUSY, ON_CPU, CriticalView, critical, front_end, grammar_compiler, holds_none
 from gaptop.valleys.model import Fact, Finding
@@ -34,6 +37,9 @@ from gaptop.valleys.remedy import Remedy
 
 HELD: Final = 0.3
 """Waiting for a lock for a third of the time is more than threads that share an interpreter do to each other."""
+
+RANGE: Final = 0.3
+"""From LIKELY to CERTAIN, by the share of the time that the thread worked or waited for its lock."""
 
 WORTH_TELLING: Final = 0.1
 
@@ -68,6 +74,9 @@ def host_starvation(evidence: Evidence) -> Finding:
     late = late_output(evidence, front)
     if late is not None:
         return late
+    behind = straggler(evidence)
+    if behind is not None and behind.score >= LIKELY:
+        return nothing("host_starvation", f"only some of the {evidence.ranks.total} ranks: {behind.facts[0].says}")
     empty = True if holds_none(evidence) is not None else quiet(evidence)
     if empty and (main.work is None or main.work < BUSY):
         return nothing("host_starvation", "nothing ran or waited", unseen=front_unseen(evidence, front))
@@ -118,15 +127,13 @@ def _compiling_grammars(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding 
     says = f"thread {thread.name} compiled grammars {share:.0%} of the time"
     fact = Fact("host.thread_activity", round(share, 4), "ratio", says)
     passed = Fact("sched.waiting_by_reason", round(deferred, 3), "requests", f"{deferred:.1f} requests deferred")
-    return Finding("host_starvation", STRONG + 0.05, NAMES["grammar"], (fact, passed, *facts), remedy=Remedy.GRAMMAR)
+    return Finding("host_starvation", WITNESSED, NAMES["grammar"], (fact, passed, *facts), remedy=Remedy.GRAMMAR)
 
 
 def _working(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) -> Finding | None:
     if main.work is None or main.work < BUSY:
         return _strange(evidence, main, facts)
-    name = NAMES.get(main.work_activity, main.work_activity)
-    if main.work_activity == "other":
-        name = _code(main)
+    name = _code(main) if main.work_activity == "other" else NAMES.get(main.work_activity, main.work_activity)
     ran = _ran(evidence, main.work, main)
     if main.lock >= max(HELD, ran):
         return _locked(evidence, main, name, facts)
@@ -136,12 +143,17 @@ def _working(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) ->
     if main.work_activity == "schedule" and evidence.running is None:
         blind = (not_told(evidence, "whether it had requests that it could run"),)
         return Finding("host_starvation", POSSIBLE, name, facts, unseen=blind)
-    remedy = REMEDIES.get(main.work_activity, Remedy.USUAL)
+    stay = one_frame(main)
+    remedy = REMEDIES.get(main.work_activity, Remedy.USUAL if stay is None else Remedy.MAYBE_GC)
     says = f"the critical thread did host work {main.work:.0%} of the time, mostly {name}"
     fact = Fact("host.thread_activity", round(main.work, 4), "ratio", says)
     unseen = (STATES_UNSEEN,) if main.thread is None or main.thread.on_cpu is None else ()
-    score = min(CERTAIN, LIKELY + 0.3 * (ran + main.lock))
+    score = min(CERTAIN, LIKELY + RANGE * (ran + main.lock))
+    if main.work_activity == "other":
+        score = LIKELY
     facts = (fact, *_lock_fact(main), *_gc_fact(main), *facts)
+    if stay is not None:
+        name, facts = f"{name} {MAYBE_GC}", (fact, stay, *facts[1:])
     if evidence.device_idle is False:
         busy = (f"the device was busy {evidence.busy:.0%}",)
         # On a CPU server launching *is* the computing: a busy device with a launching host is no starvation.
@@ -165,7 +177,7 @@ def _locked(evidence: Evidence, main: CriticalView, name: str, facts: tuple[Fact
     gil = None if main.thread is None else main.thread.gil
     says = f"the critical thread waited for a lock {main.lock:.0%} of the time, inside {name}"
     fact = Fact("host.blocked", round(main.lock, 4), "ratio", says)
-    score = min(STRONG + 0.05, LIKELY + 0.3 * main.lock)
+    score = min(WITNESSED, LIKELY + RANGE * main.lock)
     against: tuple[str, ...] = ()
     if evidence.device_idle is False:
         score, against = min(score, LIKELY), (f"the device was busy {evidence.busy:.0%}",)
@@ -211,8 +223,7 @@ def _strange(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) ->
         return None
     says = f"the critical thread was in code that no rule knows {main.unrecognised:.0%} of the time"
     fact = Fact("host.thread_activity", round(main.unrecognised, 4), "ratio", says)
-    unseen = ("run states not seen: unrecognised code may work or wait",)
-    return Finding("host_starvation", POSSIBLE, _code(main), (fact, *facts), (), unseen, Remedy.UNRECOGNISED)
+    return Finding("host_starvation", POSSIBLE, _code(main), (fact, *facts), (), (MAY_WAIT,), Remedy.UNRECOGNISED)
 
 
 def _without_stacks(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...], empty: bool | None) -> Finding:
@@ -233,10 +244,10 @@ def _without_stacks(evidence: Evidence, main: CriticalView, facts: tuple[Fact, .
             return Finding("host_starvation", LIKELY, "critical thread on CPU", (fact, *facts), unseen=unseen)
         if main.on_cpu >= ON_CPU:
             # One that was on its core just as much while all went well may well busy-wait by design.
-            score = WEAK + 0.05 if before is not None else POSSIBLE
+            score = FAINT if before is not None else POSSIBLE
             return Finding("host_starvation", score, "critical thread on CPU", (fact, *facts), unseen=unseen)
         if main.on_cpu < FEW:
             return nothing("host_starvation", f"critical thread on a core only {main.on_cpu:.0%} of the time")
         facts = (fact, *facts)
     # Metrics alone do not tell a host that works from one that waits for its device or for another rank.
-    return Finding("host_starvation", WEAK + 0.05, "host not seen", facts, unseen=unseen)
+    return Finding("host_starvation", FAINT, "host not seen", facts, unseen=unseen)

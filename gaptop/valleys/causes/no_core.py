@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.rule import LIKELY, SOME, STRONG
+from gaptop.valleys.causes.rule import LIKELY, SOME, STRONG, WITNESSED
 from gaptop.valleys.evidence import Cores, Evidence
-from gaptop.valleys.host_view import CriticalView
+from gaptop.valleys.host_view import BUSY, CriticalView
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
 WANTS_CPU: Final = 0.3
 """Waiting for a core for a third of the time: more than an ordinary neighbour takes."""
 
+GROWN: Final = 1.5
+"""Times the usual share: who is always kept from its core so long is not slower for it now. No more than that: what
+slowly begins is in the usual, too."""
+
 THROTTLED: Final = 0.2
 """Held back by the CPU quota for a fifth of the time."""
+
+UNHURT: Final = 0.1
+"""An engine that waits for a core for less than this was not held back by what held back others of its cgroup."""
 
 STOLEN: Final = 0.2
 """A fifth of all cores' time more than usual went to other machines."""
@@ -34,7 +41,7 @@ def without_core(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]
     """The best that can be said of cores, or None where nothing kept the engine from one."""
     found = [
         item
-        for item in (_throttled(evidence, facts), _stolen(evidence, facts), _contended(evidence, main, facts))
+        for item in (_throttled(evidence, main, facts), _stolen(evidence, facts), _contended(evidence, main, facts))
         if item is not None
     ]
     return max(found, key=lambda item: item.score, default=None)
@@ -49,15 +56,23 @@ def slow_core(evidence: Evidence) -> tuple[Fact, ...]:
     return (Fact("host.core_frequency", round(clock), "hertz", says),)
 
 
-def _throttled(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding | None:
-    share = evidence.throttled_share
-    if share is None or share < THROTTLED:
+def _throttled(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) -> Finding | None:
+    """The kernel's own counter, and what the engine's thread felt of it: a thread whose group is held back wants a
+    core all the while."""
+    share, usual = evidence.throttled_share, evidence.throttled_before or 0.0
+    if share is None or share < max(THROTTLED, GROWN * usual):
+        return None
+    if main.wants_cpu is not None and main.wants_cpu < UNHURT:
         return None
     quota = "" if evidence.cores.quota is None else f" of {evidence.cores.quota:.3g} cores"
-    says = f"the cgroup was held back by its CPU quota{quota} {share:.0%} of the time"
+    says = f"the cgroup was held back by its CPU quota{quota} {share:.0%} of the time (before: {usual:.0%})"
     fact = Fact("host.throttled", round(share, 4), "ratio", says)
-    score, detail = STRONG + 0.03, "cgroup throttling"
-    return Finding("host_starvation", score, detail, (fact, *facts), (), _unseen(evidence), Remedy.THROTTLING)
+    felt = share if main.wants_cpu is None else min(share, main.wants_cpu)
+    score, against = WITNESSED if felt >= BUSY else LIKELY, _busy(evidence)
+    if against:
+        score = LIKELY
+    detail, unseen = "cgroup throttling", _unseen(evidence)
+    return Finding("host_starvation", score, detail, (fact, *facts), against, unseen, Remedy.THROTTLING)
 
 
 def _stolen(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding | None:
@@ -67,27 +82,33 @@ def _stolen(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding | None:
         return None
     says = f"the hypervisor gave {steal:.0%} of all cores' time to other machines (before: {usual:.0%})"
     fact = Fact("host.steal", round(steal, 4), "ratio", says)
-    score = STRONG + 0.02
-    return Finding("host_starvation", score, "host steal", (fact, *facts), (), _unseen(evidence), Remedy.STEAL)
+    return Finding("host_starvation", WITNESSED, "host steal", (fact, *facts), (), _unseen(evidence), Remedy.STEAL)
 
 
 def _contended(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) -> Finding | None:
-    if main.wants_cpu is None or main.wants_cpu < WANTS_CPU:
+    usual = 0.0 if main.thread is None else main.thread.wants_cpu_before or 0.0
+    if main.wants_cpu is None or main.wants_cpu < max(WANTS_CPU, GROWN * usual):
         return None
-    says = f"the critical thread waited for a core {main.wants_cpu:.0%} of the time"
+    says = f"the critical thread waited for a core {main.wants_cpu:.0%} of the time (before: {usual:.0%})"
     fact = Fact("host.runqueue_wait", round(main.wants_cpu, 4), "ratio", says)
     unseen = () if evidence.stacks_seen else (NO_STACKS,)
-    detail, remedy, why = _kept_by(evidence.cores)
+    detail, remedy, why = kept_by(evidence.cores)
     if evidence.throttled_share is None and remedy is Remedy.CONTENTION:
         unseen = (*unseen, NO_QUOTA)
-    score = STRONG if remedy is Remedy.CONTENTION else STRONG + 0.02
-    against: tuple[str, ...] = ()
-    if evidence.device_idle is False and not evidence.is_cpu:
-        score, against = LIKELY, (f"the device was busy {evidence.busy:.0%}",)
+    score, against = STRONG if main.wants_cpu >= BUSY else LIKELY, _busy(evidence)
+    if against:
+        score = LIKELY
     return Finding("host_starvation", score, detail, (fact, *why, *facts), against, unseen, remedy)
 
 
-def _kept_by(cores: Cores) -> tuple[str, Remedy, tuple[Fact, ...]]:
+def _busy(evidence: Evidence) -> tuple[str, ...]:
+    """A device at work was not kept waiting; on a CPU server the threads that want a core are the device."""
+    if evidence.device_idle is False and not evidence.is_cpu:
+        return (f"the device was busy {evidence.busy:.0%}",)
+    return ()
+
+
+def kept_by(cores: Cores) -> tuple[str, Remedy, tuple[Fact, ...]]:
     """Who kept the thread from a core: the server's own threads, a mask that leaves other cores idle, or other work."""
     may = min((item for item in (cores.allowed, cores.quota) if item is not None), default=None)
     of = "" if cores.host is None or may is None or may >= cores.host else f" of the machine's {cores.host:.0f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.demand import clients_left, gone, may_be_held, nobody_asks
+from gaptop.valleys.causes.demand import MAY_WAIT, clients_left, gone, may_be_held, nobody_asks
 from gaptop.valleys.causes.rule import (
     EACH_FAST,
     FEW,
@@ -24,7 +24,7 @@ from gaptop.valleys.causes.rule import (
 )
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.gather_frames import WAKE_UP
-from gaptop.valleys.host_view import BUSY, critical, front_end, holds_none
+from gaptop.valleys.host_view import BUSY, critical, front_end, holds_none, unsure_front
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
@@ -120,6 +120,8 @@ def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
         engine = f"the engine's own thread worked or waited for a step {work:.0%}, so a first step was under way"
         return Finding("no_demand", WEAK, "queue empty", facts, (engine,))
     if front.busy is not None and front.busy >= BUSY:
+        if front.activity == "other" and front.on_cpu is None:
+            return Finding("no_demand", POSSIBLE, "queue empty", facts, unseen=(MAY_WAIT, unsure_front(evidence)))
         busy = f"the front end worked {front.busy:.0%} of the time ({front.activity or 'on CPU'})"
         return Finding("no_demand", WEAK, "queue empty", facts, (busy,))
     if evidence.scrape_latency is not None and evidence.scrape_latency >= SLOW_ANSWER:
@@ -144,6 +146,9 @@ def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
             score = min(score, LIKELY)
             open_says = f"{open_requests.mean:.0f} connections are open: keep-alive, or requests held by the front end"
             unseen = (open_says, *unseen)
+    may_hold = (0.0 if in_flight is None else in_flight.high) + (0.0 if open_requests is None else open_requests.high)
+    if may_hold >= 1.0 and (doing := unsure_front(evidence)):
+        score, unseen = min(score, LIKELY), (doing, *unseen)
     return Finding("no_demand", score, "queue empty", facts, unseen=unseen)
 
 

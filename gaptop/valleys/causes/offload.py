@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaptop.valleys.causes.rule import FEW, LIKELY, heavy_traffic
+from gaptop.valleys.causes.rule import FEW, LIKELY, SECONDED, heavy_traffic
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import BUSY, critical
 from gaptop.valleys.model import Fact, Finding
@@ -39,5 +39,5 @@ def offloaded(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding | None:
     moved = heavy_traffic(evidence)
     seen = (fact,) if moved is None else (fact, moved)
     unseen = () if evidence.stacks_seen else ("native stacks not seen: what the host's threads compute",)
-    score = LIKELY if moved is None else LIKELY + 0.1
+    score = LIKELY if moved is None else SECONDED
     return Finding("host_starvation", score, "offload", (*seen, *facts), unseen=unseen, remedy=Remedy.OFFLOAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from gaptop.valleys.causes.cache_pressure import evicted_prefixes
@@ -45,8 +46,17 @@ FILLS: Final = 10.0
 """Prompts are booked in lumps, so that their usual rate over a few seconds may be off by a factor. Where they outweigh
 the usual decode tenfold, prefill fills the steps anyway."""
 
+UNWATCHED: Final = "device not seen: a prefill keeps it busy, and where it idles its prompts only piled up meanwhile"
+
 
 def prefill_interference(evidence: Evidence) -> Finding:
+    said = _by_prompts(evidence)
+    if evidence.busy is not None or said.score <= WEAK:
+        return said
+    return replace(said, score=min(said.score, STRONG), unseen=(*said.unseen, UNWATCHED))
+
+
+def _by_prompts(evidence: Evidence) -> Finding:
     running = evidence.running
     if running is None:
         return nothing("prefill_interference", unseen=(not_told(evidence, "running requests"),))
@@ -87,7 +97,9 @@ def prefill_interference(evidence: Evidence) -> Finding:
         if evidence.decode_before and flow >= FILLS * evidence.decode_before:
             return Finding("prefill_interference", _score(evidence, LIKELY - 0.1), "chunk too large", (*facts, fact))
         if flow > 0.0 and usual > 0.0 and flow >= usual:
-            return Finding("prefill_interference", _score(evidence, POSSIBLE), "chunk too large", (*facts, fact))
+            # Prompts at their usual rate are a reason only where the device is known to be at work on something.
+            score = WEAK if evidence.busy is None else _score(evidence, POSSIBLE)
+            return Finding("prefill_interference", score, "chunk too large", (*facts, fact))
         if _unbooked(evidence):
             late = "a prefill that is under way is booked only when it ends"
             return Finding("prefill_interference", UNBOOKED, "long prefill under way", facts, unseen=(late,))

@@ -10,12 +10,22 @@ from gaptop.valleys.model import Cause, Fact, Finding
 
 CERTAIN: Final = 0.95
 """Several numbers that hardly anything else explains."""
+WITNESSED: Final = 0.90
+"""The tell-tale of the cause was seen at its place (a frame, the kernel's own counter), and is not inferred."""
 STRONG: Final = 0.85
 """The tell-tale of the cause, with its main alternative ruled out."""
+SECONDED: Final = 0.75
+"""The tell-tale and a second sign for it, but its alternatives were not all seen."""
 LIKELY: Final = 0.65
 """The tell-tale, but its alternatives were not all seen."""
+DOUBTED: Final = 0.55
+"""The tell-tale without a sign that should be there as well: under LIKELY, and still clear of what merely fits."""
+HINTED: Final = 0.50
+"""Fits, and a weak sign speaks for it."""
 POSSIBLE: Final = 0.45
 """Fits, and no more; other causes would look the same."""
+FAINT: Final = 0.30
+"""Under what is needed to be named, but the first to be looked at where nothing else fits."""
 WEAK: Final = 0.25
 """Under what is needed to be named."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from gaptop.valleys.causes.collective import blind, bytes_move, link_fact, several
 from gaptop.valleys.causes.demand import clients_left
 from gaptop.valleys.causes.rule import (
     CERTAIN,
@@ -23,6 +25,7 @@ from gaptop.valleys.causes.rule import (
     prompts_outweigh,
     rate_fact,
 )
+from gaptop.valleys.causes.unwatched import unwatched
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import critical, holds_none
 from gaptop.valleys.model import Fact, Finding
@@ -51,7 +54,7 @@ busy at idle power."""
 
 def stalled_busy(evidence: Evidence) -> Finding:
     if evidence.busy is None:
-        return nothing("stalled_busy", unseen=("device not seen",))
+        return unwatched(evidence)
     level = evidence.busy_level or 1.0
     if evidence.busy < BUSY * level:
         return nothing("stalled_busy", f"the device was busy only {evidence.busy:.0%}")
@@ -79,7 +82,21 @@ def stalled_busy(evidence: Evidence) -> Finding:
     if evidence.length < least - ENDED_ENOUGH:
         return Finding("stalled_busy", POSSIBLE - 0.1, "wedge", facts, (f"only {evidence.length:.1f} s long",))
     facts = (*facts, *counter_facts(evidence))
-    spins = _spins(evidence)
+    return _of_ranks(evidence, _stalled(evidence, facts)) if several(evidence) else _stalled(evidence, facts)
+
+
+def _of_ranks(evidence: Evidence, said: Finding) -> Finding:
+    """A collective that hangs moves no bytes between the devices, a slow one does."""
+    moving, link = bytes_move(evidence), link_fact(evidence)
+    if moving:
+        return replace(said, score=min(said.score, WEAK), against=(*said.against, f"bytes moved: {link[0].says}"))
+    if moving is None:
+        return replace(said, score=min(said.score, LIKELY + 0.05), unseen=(*said.unseen, *blind(evidence)))
+    return replace(said, facts=(*said.facts, *link))
+
+
+def _stalled(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
+    power, spins = drawn(evidence), _spins(evidence)
     if power is None:
         if spins:
             detail = "spin or wedge: busy, and its SMs or memory rest"

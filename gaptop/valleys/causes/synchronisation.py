@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.collective import collective
 from gaptop.valleys.causes.demand import nobody_asks
 from gaptop.valleys.causes.rule import (
     FEW,
@@ -17,6 +18,7 @@ from gaptop.valleys.causes.rule import (
     prompts_outweigh,
     quiet,
 )
+from gaptop.valleys.causes.straggler import blind_ranks, straggler
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.host_view import BUSY, CriticalView, critical
 from gaptop.valleys.model import Fact, Finding
@@ -24,6 +26,8 @@ from gaptop.valleys.remedy import Remedy
 
 BLOCKED: Final = 0.4
 """A thread that syncs for 40 % of a stretch while its device idles holds it up; waiting for a busy one is normal."""
+
+UNWATCHED: Final = "device not seen: a sync with one that works is no fault"
 
 SPINNING: Final = 0.9
 DETAILS: Final = {
@@ -41,9 +45,13 @@ def synchronisation(evidence: Evidence) -> Finding:
         unseen = (WORKER_UNSEEN,)
     if nobody_asks(evidence):
         return nothing("synchronisation", "nothing ran or waited, and nobody was connected", unseen=unseen)
+    if (late := straggler(evidence)) is not None:
+        return late
     # Gauges that move when a step ends still read 0 during the first one.
     if quiet(evidence) and (main.sync or 0.0) < BLOCKED:
         return nothing("synchronisation", "nothing ran, so nothing had to be waited for", unseen=unseen)
+    if (spun := collective(evidence)) is not None:
+        return spun
     # At least this much of the syncing fell into idle time, however the two lie.
     blocked = (main.sync or 0.0) - (evidence.busy or 0.0)
     if main.sync is not None and main.sync >= BLOCKED and (evidence.device_idle is False or blocked >= BLOCKED):
@@ -52,10 +60,14 @@ def synchronisation(evidence: Evidence) -> Finding:
             "host.thread_activity", round(main.sync, 4), "ratio", f"the critical thread was in {detail} {main.sync:.0%}"
         )
         remedy = Remedy.COLLECTIVE if main.sync_activity == "collective" else Remedy.USUAL
-        against = _against(evidence, main)
+        against = _against(evidence, main, blocked)
         score = WEAK if against else min(STRONG + 0.05, LIKELY - 0.05 + 0.35 * blocked)
         if evidence.busy is None:
-            score, unseen = min(score, POSSIBLE), ("device not seen: a sync with one that works is no fault", *unseen)
+            # While steps go on, however slowly, to wait for the device between them is what every engine does.
+            waits = main.sync_activity == "device_sync" and evidence.frozen is not True
+            score, unseen = min(score, WEAK if waits else POSSIBLE), (UNWATCHED, *unseen)
+        if main.sync_activity == "collective":
+            unseen = (*blind_ranks(evidence), *unseen)
         return Finding("synchronisation", score, detail, (fact,), against, unseen, remedy)
     peers = evidence.peers_busy
     if evidence.device_idle and peers is not None and peers >= SPINNING * (evidence.busy_level or 1.0):
@@ -83,9 +95,10 @@ def _straggler(evidence: Evidence) -> str:
     return "collective: this rank idles while the others spin"
 
 
-def _against(evidence: Evidence, main: CriticalView) -> tuple[str, ...]:
-    """What explains the wait: a device that works, or another rank that comes late to the collective."""
-    if evidence.device_idle is False:
+def _against(evidence: Evidence, main: CriticalView, blocked: float) -> tuple[str, ...]:
+    """What explains the wait: a device that works (all the time but ``blocked``), or that most ranks come late to the
+    collective."""
+    if evidence.device_idle is False and blocked < BLOCKED:
         return (f"the device was busy {evidence.busy:.0%}: waiting for it is what a sync is for",)
     late = main.thread is not main.sync_thread and main.work is not None and main.work >= BUSY
     if late and main.sync_activity == "collective" and main.thread is not None:
