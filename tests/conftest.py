@@ -1,8 +1,8 @@
-"""What holds for every test: neither what gaptop keeps between runs nor how tests were started leaks into them."""
+"""What holds for every test: neither what gaptop keeps between runs, nor the user's configuration, nor how tests were
+started leaks into them."""
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 
@@ -10,14 +10,11 @@ import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
-    yield
-    if before is None:
-        del os.environ["XDG_STATE_HOME"]
-    else:
-        os.environ["XDG_STATE_HOME"] = before
+def _folders_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,6 +9,7 @@ import click
 
 from gaptop.cli.durations import Duration
 from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.look import Look, look_options
 from gaptop.cli.own_rules import own_rules
 from gaptop.valleys.model import Cause
 
@@ -37,8 +38,7 @@ _INSTEAD = "gaptop lab run {} -o FILE writes it as a recording"
 @click.option("--for", "seconds", type=Duration(), metavar="TIME", help="No screen: watch so long, then report.")
 @click.option("--json", "as_json", is_flag=True, help="No screen: the report as JSON.")
 @own_rules
-@click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="Draw with ASCII characters only.")
-@click.option("--no-mouse", is_flag=True, envvar="GAPTOP_NO_MOUSE", help="Leave the mouse to the terminal.")
+@look_options
 @click.pass_context
 def demo(
     ctx: click.Context,
@@ -49,8 +49,7 @@ def demo(
     dialect: Dialect,
     seconds: float | None,
     as_json: bool,
-    ascii_only: bool,
-    no_mouse: bool,
+    look: Look,
 ) -> None:
     """Try gaptop on a simulated LLM server; no GPU is needed and nothing is measured but the simulation."""
     from gaptop.cli.paths import start_log
@@ -84,13 +83,13 @@ def demo(
                     as_json=as_json,
                     stream=False,
                     fail_on=None,
-                    ascii_only=ascii_only,
+                    ascii_only=look.ascii,
                 )
             else:
                 from gaptop.cli.screen import load, run_live
 
                 info = lab.start(scenario, seed, dialect=dialect, meanwhile=load)
-                code = run_live(probe_config_of(info), ascii_only=ascii_only, mouse=not no_mouse)
+                code = run_live(probe_config_of(info), look)
     except LabError as error:
         raise Stop(str(error), Exit.NOTHING_TO_OBSERVE) from None
     ctx.exit(code)

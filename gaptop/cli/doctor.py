@@ -20,7 +20,8 @@ from gaptop.cli.target import Target, choose, probe_config, target_options
 from gaptop.recording.printable import printable
 
 if TYPE_CHECKING:
-    from gaptop.recording.lines import Source
+    from gaptop.recording.lines import Health, Source
+    from gaptop_collectors.target import Server
 
 _LOOK_SECONDS: Final = 4.0
 _LIBRARIES: Final = ("textual", "nvidia-ml-py", "py-spy", "psutil", "aiohttp", "numpy", "prometheus-client")
@@ -49,30 +50,13 @@ def doctor(ctx: click.Context, *, target: Target, as_json: bool, as_report: bool
 def examine(target: Target) -> dict[str, Any]:
     """Run the real probe for a few seconds and report the state of every source, besides facts about this host."""
     from gaptop.cli.paths import activities_file, log_path, no_log, state_dir
-    from gaptop.cli.probe_lines import LiveLines, decoded
-    from gaptop.recording.lines import Batch, Health, Source
 
     server, server_says = None, ""
     try:
         server = choose(target)
     except Stop as stop:
         server_says = stop.format_message()
-    sources: dict[str, Health] = {}
-    devices: dict[str, Source] = {}
-    own_calls: dict[str, _Share] = {}
-    with LiveLines(probe_config(target, server)) as lines:
-        end = time.monotonic() + _LOOK_SECONDS
-        while (left := end - time.monotonic()) > 0:
-            raw = lines.take(left)
-            line = decoded(raw) if raw is not None else None
-            if isinstance(line, Health):
-                sources[line.src] = line
-            elif isinstance(line, Source) and line.kind == "device":
-                devices[line.id] = line
-            elif isinstance(line, Batch) and (column := line.values.get(_OWN_CALLS)):
-                own_calls.setdefault(line.src, _Share()).add(line.t[-1], column[-1])
-    for name in [src for src, health in sources.items() if src == health.collector and health.state == "ended"]:
-        del sources[name]  # it has only given way to its sources
+    sources, devices, own_calls = _seen(target, server)
     return {
         "gaptop": __version__,
         "python": platform.python_version(),
@@ -101,12 +85,45 @@ def examine(target: Target) -> dict[str, Any]:
         if server
         else None,
         "server_says": (server.says if server else server_says) or None,
-        "sources": [
-            {"source": health.src, "collector": health.collector, "state": health.state, "says": health.says}
-            for health in sorted(sources.values(), key=lambda health: health.src)
-        ],
+        "sources": _told(sources),
         "devices": [_device(info, own_calls.get(src, _Share()).share) for src, info in sorted(devices.items())],
     }
+
+
+def sources_without_server(target: Target) -> list[dict[str, Any]]:
+    """The state of every source of this host alone, as in ``examine``."""
+    return _told(_seen(target, None)[0])
+
+
+def _seen(target: Target, server: Server | None) -> tuple[dict[str, Health], dict[str, Source], dict[str, _Share]]:
+    """The newest health of each source, devices, and the share of the time that our own calls to each take."""
+    from gaptop.cli.probe_lines import LiveLines, decoded
+    from gaptop.recording.lines import Batch, Health, Source
+
+    sources: dict[str, Health] = {}
+    devices: dict[str, Source] = {}
+    own_calls: dict[str, _Share] = {}
+    with LiveLines(probe_config(target, server)) as lines:
+        end = time.monotonic() + _LOOK_SECONDS
+        while (left := end - time.monotonic()) > 0:
+            raw = lines.take(left)
+            line = decoded(raw) if raw is not None else None
+            if isinstance(line, Health):
+                sources[line.src] = line
+            elif isinstance(line, Source) and line.kind == "device":
+                devices[line.id] = line
+            elif isinstance(line, Batch) and (column := line.values.get(_OWN_CALLS)):
+                own_calls.setdefault(line.src, _Share()).add(line.t[-1], column[-1])
+    for name in [src for src, health in sources.items() if src == health.collector and health.state == "ended"]:
+        del sources[name]  # it has only given way to its sources
+    return sources, devices, own_calls
+
+
+def _told(sources: Mapping[str, Health]) -> list[dict[str, Any]]:
+    return [
+        {"source": health.src, "collector": health.collector, "state": health.state, "says": health.says}
+        for health in sorted(sources.values(), key=lambda health: health.src)
+    ]
 
 
 def _fault(rules: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""``gaptop export FILE``: what threads did in a recording, for programs that draw flame graphs."""
+"""``gaptop export FILE``: a recording for other programs: stacks for flame graphs, everything for Perfetto."""
 
 from __future__ import annotations
 
@@ -53,14 +53,15 @@ class Threads(click.ParamType[str]):
         return str(value)
 
 
-@click.command(short_help="Write a recording's stacks for flame graph programs.")
+@click.command(short_help="Write a recording for flame graph programs or Perfetto.")
 @click.argument("file", metavar="FILE|-")
 @click.option(
     "--as",
     "form",
-    type=click.Choice(["folded", "speedscope"]),
+    type=click.Choice(["folded", "speedscope", "perfetto"]),
     required=True,
-    help="folded: lines 'process;thread;frame;frame MILLISECONDS'. speedscope: JSON, a profile a thread.",
+    help="folded: lines 'process;thread;frame;frame MILLISECONDS'. speedscope: JSON, a profile a thread. "
+    "perfetto: a JSON trace of everything (valleys, lanes, stacks) for ui.perfetto.dev.",
 )
 @click.option("--valley", metavar="ID", help="The time of this valley; its id stands in the report.")
 @click.option("--from", "start", type=Moment(), metavar="S", help="From this moment on, in seconds of the stream.")
@@ -80,7 +81,7 @@ def export(
     chosen: str,
     output: str | None,
 ) -> None:
-    """Write the stacks that a recording holds, of a valley, of any interval or of all of it, for flame graph programs.
+    """Write what a recording holds, of a valley, of any interval or of all of it, for other programs.
 
     critical are the threads that the device waits for. What was not seen in that time is told on standard error.
     """
@@ -92,12 +93,19 @@ def export(
     path = Path(output) if output not in (None, "-") else None
     if path is not None and os.path.lexists(path):
         raise exists(path)
-    timeline, assessment = _read(sys.stdin.buffer if file == "-" else Path(file), judged=valley is not None)
+    whole = form == "perfetto"
+    source = sys.stdin.buffer if file == "-" else Path(file)
+    timeline, assessment = _read(source, judged=whole or valley is not None, series=whole)
     first, last = _interval(timeline, start, end)
     if assessment is not None and valley is not None:
         first, last = _of_valley(assessment, valley, file, last)
     if first >= last:
         raise click.UsageError(f"nothing lies between {first:g} s and {last:g} s; --to must come after --from.")
+    if whole and assessment is not None:
+        put(path, _trace(timeline, assessment, file, chosen, first, last))
+        told = f"{last - first:.1f} s: open it at ui.perfetto.dev (nothing is uploaded there)"
+        tell(f"wrote {told}" if path is None else f"wrote {path}: {told}")
+        ctx.exit(Exit.FINE)
     found = _seen(timeline, _choose(timeline, file, chosen), first, last)
     put(path, _text(timeline, found, form, first, last, file))
     told = summary([times for _, _, times in found], folded=form == "folded")
@@ -105,8 +113,9 @@ def export(
     ctx.exit(Exit.FINE)
 
 
-def _read(source: Any, *, judged: bool) -> tuple[Timeline, Assessment | None]:
-    """All stacks of the stream, and where that is wanted its valleys. Raises Stop for an unreadable one."""
+def _read(source: Any, *, judged: bool, series: bool) -> tuple[Timeline, Assessment | None]:
+    """All stacks of the stream (with all ``series``, where they are wanted), and where that is wanted its valleys.
+    Raises Stop for an unreadable one."""
     from gaptop.cli.report import lines_of
     from gaptop.cli.session import classifier
     from gaptop.recording.lines import Batch
@@ -117,7 +126,7 @@ def _read(source: Any, *, judged: bool) -> tuple[Timeline, Assessment | None]:
     stacks, timeline = Timeline(keep_seconds=_FOREVER), Timeline(classifier() if judged else None)
     analyst = Analyst(timeline) if judged else None
     for line in lines_of(source):
-        if not isinstance(line, Batch):
+        if series or not isinstance(line, Batch):
             stacks.apply(line)
         if analyst is not None:
             timeline.apply(line)
@@ -164,6 +173,16 @@ def _choose(timeline: Timeline, file: str, chosen: str) -> list[tuple[ThreadLabe
         which = "a thread that the device waits for" if chosen == "critical" else f"a thread {chosen}"
         raise Stop(f"{file} holds no stacks of {which}; it has those of {others}.", Exit.NOTHING_TO_OBSERVE)
     return [(label, thread) for *_, label, thread in wanted]
+
+
+def _trace(timeline: Timeline, assessment: Assessment, file: str, chosen: str, first: float, last: float) -> str:
+    """Perfetto's file. A recording without stacks has all the rest."""
+    from gaptop import __version__
+    from gaptop.export.perfetto import perfetto
+
+    threads = _choose(timeline, file, chosen) if timeline.threads() else []
+    made = perfetto(timeline, assessment.valleys, threads, first, last, f"gaptop {__version__}")
+    return json.dumps(made, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 def _seen(

@@ -11,6 +11,7 @@ import click
 
 from gaptop.cli.durations import Duration
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.look import Look, look_options
 from gaptop.cli.output import FAIL_ON, Causes
 from gaptop.cli.own_rules import own_rules, rules
 from gaptop.cli.target import Target, choose, probe_config, target_options
@@ -18,6 +19,7 @@ from gaptop.cli.target import Target, choose, probe_config, target_options
 if TYPE_CHECKING:
     from gaptop.timeline.timeline import Timeline
     from gaptop.valleys.model import Assessment
+    from gaptop_collectors.target import Server
 
 ONCE_SECONDS = 10.0
 
@@ -44,8 +46,7 @@ class _Default(click.Command):
 )
 @click.option("--fail-on", type=Causes(), metavar="CAUSE[,...]", help=FAIL_ON)
 @own_rules
-@click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="Draw with ASCII characters only.")
-@click.option("--no-mouse", is_flag=True, envvar="GAPTOP_NO_MOUSE", help="Leave the mouse to the terminal.")
+@look_options
 @click.pass_context
 def live(
     ctx: click.Context,
@@ -56,16 +57,18 @@ def live(
     as_json: bool,
     stream: bool,
     fail_on: tuple[str, ...] | None,
-    ascii_only: bool,
-    no_mouse: bool,
+    look: Look,
 ) -> None:
     """Watch a server. Without URL or PID the server of this host is found."""
     from gaptop.cli.paths import start_log
 
     start_log()
-    server = choose(target)
+    plain = once or seconds or as_json or stream or not sys.stdout.isatty()
+    server = choose(target) if plain else _server_or_wait(target, look)
+    if server is None:
+        ctx.exit(Exit.NOTHING_TO_OBSERVE)
     config = probe_config(target, server)
-    if once or seconds or as_json or stream or not sys.stdout.isatty():
+    if plain:
         ctx.exit(
             report_live(
                 config,
@@ -73,12 +76,24 @@ def live(
                 as_json=as_json,
                 stream=stream,
                 fail_on=fail_on,
-                ascii_only=ascii_only,
+                ascii_only=look.ascii,
             )
         )
     from gaptop.cli.screen import run_live
 
-    ctx.exit(run_live(config, ascii_only=ascii_only, mouse=not no_mouse))
+    ctx.exit(run_live(config, look))
+
+
+def _server_or_wait(target: Target, look: Look) -> Server | None:
+    """On a screen there is time to wait for a server; None where the user would not."""
+    try:
+        return choose(target)
+    except Stop as stop:
+        if stop.exit_code != Exit.NOTHING_TO_OBSERVE:
+            raise
+        from gaptop.cli.first_minute import wait_for_server
+
+        return wait_for_server(target, stop.format_message(), look)
 
 
 def report_live(

@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "open": "gaptop.cli.open_file:open_file",
     "report": "gaptop.cli.report:report",
     "export": "gaptop.cli.export:export",
+    "config": "gaptop.cli.config:config",
     "doctor": "gaptop.cli.doctor:doctor",
     "stacks": "gaptop.cli.stacks:stacks",
     "demo": "gaptop.cli.demo:demo",

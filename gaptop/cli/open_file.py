@@ -13,16 +13,16 @@ from pathlib import Path
 import click
 
 from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.look import Look, look_options
 from gaptop.cli.own_rules import own_rules
 
 
 @click.command(name="open", short_help="Open a recording on the screen.")
 @click.argument("file", metavar="FILE|-")
 @own_rules
-@click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="Draw with ASCII characters only.")
-@click.option("--no-mouse", is_flag=True, envvar="GAPTOP_NO_MOUSE", help="Leave the mouse to the terminal.")
+@look_options
 @click.pass_context
-def open_file(ctx: click.Context, *, file: str, ascii_only: bool, no_mouse: bool) -> None:
+def open_file(ctx: click.Context, *, file: str, look: Look) -> None:
     """Open a recording or snapshot on the screen; - reads a stream from a pipe."""
     from gaptop.cli.paths import start_log
 
@@ -30,18 +30,18 @@ def open_file(ctx: click.Context, *, file: str, ascii_only: bool, no_mouse: bool
     if not sys.stdout.isatty():
         from gaptop.cli.report import print_file
 
-        ctx.exit(print_file(file, as_json=False, fail_on=None, ascii_only=ascii_only))
+        ctx.exit(print_file(file, as_json=False, fail_on=None, ascii_only=look.ascii))
     from gaptop.cli.screen import load, run_stream
 
     if file != "-":
         if not Path(file).is_file():
             raise Stop(f"cannot open {file}: there is no such file.", Exit.UNREADABLE)
-        ctx.exit(run_stream(Path(file), ascii_only=ascii_only, mouse=not no_mouse))
+        ctx.exit(run_stream(Path(file), look))
     if sys.stdin.isatty():
         raise click.UsageError("open - reads a stream from a pipe: gaptop record -o - | gaptop open -")
     load()
     _wait_for_the_stream()
-    ctx.exit(run_stream(_stream_from_pipe(), ascii_only=ascii_only, mouse=not no_mouse))
+    ctx.exit(run_stream(_stream_from_pipe(), look))
 
 
 def _wait_for_the_stream() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.in_force import config_option, in_force
 from gaptop.cli.paths import activities_file
 
 if TYPE_CHECKING:
@@ -36,7 +37,11 @@ class Rules:
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is None or ctx.resilient_parsing:
+    if ctx.resilient_parsing:
+        return
+    if value is None and in_force(ctx).insisted("activities"):
+        value = in_force(ctx)["activities"]
+    if not value:
         return
     from gaptop_collectors.host.activities import ActivityFileError, load_activities
 
@@ -50,15 +55,15 @@ def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None
 def own_rules(command: _Command) -> _Command:
     """The option; what it names is kept with the context, for :func:`rules`. Exit code 2 for a file that cannot be
     used."""
-    return click.option(
+    option = click.option(
         "--activities",
         metavar="FILE",
-        envvar="GAPTOP_ACTIVITIES",
         expose_value=False,
         callback=_keep,
         help="Your own rules for what a stack does, before gaptop's (default: activities.toml in your configuration "
         "folder).",
-    )(command)
+    )
+    return option(config_option(command))
 
 
 def rules() -> Rules:
@@ -71,7 +76,8 @@ def rules() -> Rules:
     from gaptop_collectors.host.activities import ActivityFileError, load_activities
 
     try:
-        return Rules(load_activities(activities_file()).classify)
+        own = in_force(ctx)["activities"]
+        return Rules(load_activities(Path(own) if own else activities_file()).classify)
     except ActivityFileError as error:
         says = f"{error} {_WITHOUT}"
         tell(says)

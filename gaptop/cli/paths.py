@@ -51,6 +51,12 @@ def activities_file() -> Path | None:
     return folder / "activities.toml" if folder is not None and os.path.isfile(folder / "activities.toml") else None
 
 
+def config_file() -> Path | None:
+    """Where the user's configuration is looked for, whether it is there or not; None for a user without a home."""
+    folder = _user_folder(platformdirs.user_config_path)
+    return folder / "config.toml" if folder is not None else None
+
+
 def new_recording(host: str, directory: Path | None = None) -> Path:
     """A name that tells when and where: ``gaptop-HOST-20260131-140312.gaptop`` in the working directory."""
     name = re.sub(r"[^A-Za-z0-9.-]", "_", host) or "host"

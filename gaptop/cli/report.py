@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.look import ascii_option
 from gaptop.cli.output import FAIL_ON, Causes
 from gaptop.cli.own_rules import own_rules, rules
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="As JSON (null: not measured, 0: measured zero).")
 @click.option("--fail-on", type=Causes(), metavar="CAUSE[,...]", help=FAIL_ON)
 @own_rules
-@click.option("--ascii", "ascii_only", is_flag=True, envvar="GAPTOP_ASCII", help="ASCII characters only.")
+@ascii_option
 @click.pass_context
 def report(ctx: click.Context, *, file: str, as_json: bool, fail_on: tuple[str, ...] | None, ascii_only: bool) -> None:
     """Print the report of a recording or snapshot."""

@@ -7,27 +7,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gaptop import __version__
 from gaptop.cli.exits import Exit
 from gaptop.cli.feeds import LiveFeed, StreamFeed
+from gaptop.cli.keeper import Keeper
+from gaptop.cli.look import Look
 from gaptop.cli.paths import log_path, no_log
-from gaptop.tui.feed import Feed, ScreenOptions
+from gaptop.tui.feed import Feed
 
 
-def run_live(config: Mapping[str, Any], *, ascii_only: bool, mouse: bool) -> Exit:
+def run_live(config: Mapping[str, Any], look: Look) -> Exit:
     """The screen beside a probe of its own, until the user quits."""
     with LiveFeed(config) as feed:
-        return _run(feed, ascii_only=ascii_only, mouse=mouse)
+        return _run(feed, look)
 
 
-def run_stream(source: Path | int, *, ascii_only: bool, mouse: bool) -> Exit:
+def run_stream(source: Path | int, look: Look) -> Exit:
     """The screen on a file, or on the open file descriptor of a pipe."""
     feed = StreamFeed(source if isinstance(source, Path) else os.fdopen(source, "rb", buffering=0))
     try:
-        return _run(feed, ascii_only=ascii_only, mouse=mouse)
+        return _run(feed, look)
     finally:
         feed.close()
 
@@ -38,7 +41,7 @@ def load() -> None:
     import gaptop.tui.app  # noqa: F401
 
 
-def _run(feed: Feed, *, ascii_only: bool, mouse: bool) -> Exit:
+def _run(feed: Feed, look: Look) -> Exit:
     from gaptop.cli.noticed import Noticed
     from gaptop.cli.own_rules import rules
     from gaptop.tui.app import GaptopApp
@@ -46,12 +49,8 @@ def _run(feed: Feed, *, ascii_only: bool, mouse: bool) -> Exit:
     found = rules()
     if found.notice is not None:
         feed = Noticed(feed, found.notice)
-    options = ScreenOptions(
-        ascii=True if ascii_only else None,
-        mouse=mouse,
-        log_path=str(log_path() or f"none: {no_log()}"),
-        version=__version__,
-    )
+    options = look.screen_options(log_path=str(log_path() or f"none: {no_log()}"), version=__version__)
+    options = replace(options, keeper=Keeper())
     app = GaptopApp(feed, found.classify, options)
-    app.run(mouse=mouse)
+    app.run(mouse=look.mouse)
     return Exit(app.return_code) if app.return_code in set(Exit) else Exit.FINE

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.in_force import config_option, counts
 from gaptop.cli.paths import kept_dir, log_path
 
 if TYPE_CHECKING:
@@ -55,24 +56,24 @@ def target_options(command: _Command) -> _Command:
     """The options shared by every command that measures; the command receives them as one ``target``."""
 
     def wrapped(*args: Any, **options: Any) -> Any:
-        headers = dict(_header(text) for text in options.pop("header"))
-        token_file = options.pop("token_file")
-        if token_file is not None:
+        headers = dict(_header(text) for text in counts(options, "header"))
+        token_file = counts(options, "token_file")
+        if token_file:
             headers["Authorization"] = f"Bearer {_secret_file(token_file)}"
-        address, credentials = _address(options.pop("address"))
+        address, credentials = _address(counts(options, "address", "url") or None)
         typed = click.get_current_context().get_parameter_source("address") is ParameterSource.COMMANDLINE
         if credentials and typed:
             tell(_IN_ARGV)
-        exporters = _exporters(options.pop("dcgm"))
+        exporters = _exporters(counts(options, "dcgm"))
         target = Target(
             address=address,
             headers={**credentials, **headers},
-            ca_file=options.pop("ca"),
-            insecure=options.pop("insecure"),
-            threads=options.pop("threads"),
-            gil=options.pop("gil"),
-            gpu=not options.pop("no_gpu"),
-            host=not options.pop("no_host"),
+            ca_file=counts(options, "ca") or None,
+            insecure=counts(options, "insecure"),
+            threads=counts(options, "threads"),
+            gil=counts(options, "gil"),
+            gpu=counts(options, "gpu"),
+            host=counts(options, "host"),
             dcgm=exporters,
         )
         return command(*args, target=target, **options)
@@ -80,7 +81,7 @@ def target_options(command: _Command) -> _Command:
     functools.update_wrapper(wrapped, command)
     for decorate in reversed(
         [
-            click.argument("address", metavar="[URL|PID]", required=False, envvar="GAPTOP_URL"),
+            click.argument("address", metavar="[URL|PID]", required=False),
             click.option(
                 "--header",
                 multiple=True,
@@ -91,40 +92,35 @@ def target_options(command: _Command) -> _Command:
             click.option(
                 "--token-file",
                 metavar="FILE",
-                envvar="GAPTOP_TOKEN_FILE",
                 help="File with the bearer token of the server's endpoint.",
             ),
             click.option(
                 "--dcgm",
                 multiple=True,
                 metavar="URL",
-                envvar="GAPTOP_DCGM",
                 help="Take GPUs that NVML does not show here from this dcgm-exporter (port 9400 unless given). "
                 "Repeatable.",
             ),
-            click.option("--ca", metavar="FILE", envvar="GAPTOP_CA", help="CA certificate of an https endpoint."),
-            click.option("--insecure", is_flag=True, help="Do not check the certificate of an https endpoint."),
+            click.option("--ca", metavar="FILE", help="CA certificate of an https endpoint."),
+            click.option("--insecure/--secure", help="Do not check the certificate of an https endpoint."),
             click.option(
                 "--threads",
                 type=click.Choice(["auto", "fast", "off"]),
                 default="auto",
                 show_default=True,
-                envvar="GAPTOP_THREADS",
                 help="Sampling of the server's threads: within 4 % of a core, closer, or not at all.",
             ),
             click.option(
-                "--gil",
-                is_flag=True,
-                envvar="GAPTOP_GIL",
+                "--gil/--no-gil",
                 help="Also tell who holds Python's GIL in the process that the device waits for: about 1.5 % of a core "
                 "on top of --threads.",
             ),
-            click.option("--no-gpu", is_flag=True, help="Leave the GPU's driver alone."),
-            click.option("--no-host", is_flag=True, help="Look at no process of this host."),
+            click.option("--gpu/--no-gpu", default=True, help="Ask the GPU's driver, or leave it alone."),
+            click.option("--host/--no-host", default=True, help="Look at the processes of this host, or at none."),
         ]
     ):
         wrapped = decorate(wrapped)
-    return wrapped  # type: ignore[return-value]
+    return config_option(wrapped)  # type: ignore[return-value]
 
 
 def _address(text: str | None) -> tuple[str | None, dict[str, str]]:

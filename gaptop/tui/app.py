@@ -5,38 +5,59 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import ClassVar, Final
 
-from textual.app import App
+from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.driver import Driver
+from textual.screen import Screen
 
 from gaptop.timeline.timeline import Timeline
-from gaptop.tui import figures, terminal
+from gaptop.tui import figures, link, terminal
+from gaptop.tui.actions.choosing import Choosing
+from gaptop.tui.actions.keeping import Keeping
+from gaptop.tui.commands import Commands
 from gaptop.tui.feed import Feed, ScreenOptions
 from gaptop.tui.glyphs import glyphs
-from gaptop.tui.keys import BINDINGS
+from gaptop.tui.keymap import changed, shown_all
+from gaptop.tui.keys import KEYS
+from gaptop.tui.looks import System
 from gaptop.tui.panels import header
 from gaptop.tui.panels.devices import device_facts
-from gaptop.tui.screens.help import Help
+from gaptop.tui.screens.help import CLOSE_HELP, Help, closing
 from gaptop.tui.screens.main import Dashboard
 from gaptop.tui.session import Analysis, Classify, Session
 from gaptop.valleys.analyst import Analyst
+from gaptop.valleys.model import CAUSE_NAMES, LETTERS
 
 _FIRST_FRAME: Final = 0.1
 _WORK: Final = 0.12
 """Seconds of work on waiting lines before the first frame, and between two frames."""
 _PAUSE: Final = 0.01
+_RECENT: Final = 9
+"""Valleys that the command palette lists before anything is typed."""
+_SHOWS: Final[dict[System, str]] = {
+    "none": "no colours",
+    "16": "16 colours",
+    "256": "256 colours",
+    "true": "all colours",
+}
 _PAN: Final = 8
 """A pan is this part of the screen."""
 
 
-class GaptopApp(App[None]):
+class GaptopApp(Choosing, Keeping):
     """``feed`` gives the lines, ``classify`` turns a stack into an activity. Whoever made the feed closes it."""
 
     CSS_PATH = "gaptop.tcss"
-    BINDINGS = BINDINGS
-    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key.key, key.action, key.description, tooltip=key.tooltip, id=key.id, priority=key.priority)
+        for key in KEYS
+    ]
+    COMMANDS: ClassVar = {Commands}
 
     def __init__(
         self,
@@ -46,14 +67,17 @@ class GaptopApp(App[None]):
         analyse: Callable[[Timeline], Analysis] = Analyst,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._written = 0
-        super().__init__(ansi_color=True)
+        self._written = terminal.Meter(clock)
+        super().__init__(options.theme, options.colours)
         self.title = options.title
-        self.theme = "ansi-dark"
+        self.set_keymap({**changed(options.keys), CLOSE_HELP: ",".join(closing(options.keys))})
         self.animation_level = "none"
         self.scroll_sensitivity_y = 1.0
         self._options = options
-        self._glyphs = glyphs(terminal.needs_ascii(os.environ) if options.ascii is None else options.ascii)
+        self._glyphs = glyphs(
+            terminal.needs_ascii(os.environ) if options.ascii is None else options.ascii, options.braille
+        )
+        self.set_class(self._glyphs.ascii, "ascii")
         self._session = Session(feed, classify, analyse, clock)
         self._main = Dashboard(self._session, options, self._glyphs)
         self._clock = clock
@@ -65,13 +89,17 @@ class GaptopApp(App[None]):
         self._told_end = False
 
     def get_driver_class(self) -> type[Driver]:
-        return terminal.counting(super().get_driver_class(), self._count)
+        return terminal.counting(super().get_driver_class(), self._written.count)
 
     def on_mount(self) -> None:
         self.push_screen(self._main)
         self._watched = not self.is_headless and not terminal.is_lost()
         if not self.is_headless:
             self._handle_signals()
+            self._main.sweep.watch(link.remote(os.environ))
+        if notices := self._options.notices:
+            more = f"   (and {len(notices) - 1} more, see ?)" if len(notices) > 1 else ""
+            self._main.notify_line(notices[0] + more)
         self._session.pump(_FIRST_FRAME)
         self.set_interval(1 / self._options.fps, self._tick, name="frames")
 
@@ -105,9 +133,6 @@ class GaptopApp(App[None]):
             self._main.screen_share = (cpu - self._cpu[1]) / (wall - self._cpu[0])
             self._cpu = (wall, cpu)
 
-    def _count(self, size: int) -> None:
-        self._written += size
-
     def _handle_signals(self) -> None:
         import asyncio
 
@@ -120,8 +145,42 @@ class GaptopApp(App[None]):
         self._session.feed.close()
         self.exit(return_code=129)
 
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(placeholder="A command, a theme, a valley"))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """What the command palette finds: every key's command, the themes, the valleys."""
+        for key in KEYS:
+            if not key.priority and key.id not in ("palette", "back"):
+                says = f"{key.tooltip} ({shown_all(self._options.keys[key.id], self._glyphs.ascii)})"
+                title = key.description[0].upper() + key.description[1:]
+                yield SystemCommand(title, says, partial(self.run_action, f"app.{key.action}"))
+        yield SystemCommand("Theme", "Choose the colours of the screen", self.action_change_theme)
+        for name in self.theme_names():
+            yield SystemCommand(f"Theme {name}", "", partial(self.choose_theme, name), discover=False)
+        scene, valleys = self._main.scene(), self._session.assessment.valleys
+        for place, valley in enumerate(valleys, 1):
+            title = f"Valley {place:3}: {LETTERS[valley.verdict.cause]} {CAUSE_NAMES[valley.verdict.cause]}"
+            length = (scene.now if valley.end_s is None else valley.end_s) - valley.start_s
+            says = f"Select it: {scene.clock(valley.start_s)}, {figures.seconds(length)} long"
+            run = partial(self._main.pick, valley.id)
+            yield SystemCommand(title, says, run, discover=place > len(valleys) - _RECENT)
+
     def action_pause(self) -> None:
-        self._main.move(lambda position, now: position.toggle_pause(now))
+        if self._session.feed.live:
+            self._main.move(lambda position, now: position.toggle_pause(now))
+        else:
+            self._main.move(lambda position, now: position.toggle_play(now))
+
+    def action_step_head(self, steps: int) -> None:
+        self._main.move(lambda position, now: position.step_head(steps, now))
+
+    def action_faster(self, steps: int) -> None:
+        """Of a recording that plays, or will."""
+        self._main.move(lambda position, now: position.faster(steps))
+        if not self._session.feed.live:
+            self._main.notify_line(f"Plays {self._main.speed:g} times as fast as it was recorded.")
 
     def action_pan(self, direction: int) -> None:
         self._pan(direction, _PAN)
@@ -148,6 +207,9 @@ class GaptopApp(App[None]):
     def action_live(self) -> None:
         self._main.move(lambda position, now: position.live(now))
 
+    async def action_sweep(self) -> None:
+        await self._main.toggle_sweep()
+
     def action_cursor(self, columns: int) -> None:
         self._main.move(lambda position, now: position.step_cursor(columns))
 
@@ -157,38 +219,23 @@ class GaptopApp(App[None]):
     async def action_back(self) -> None:
         self._main.back()
 
-    async def action_snapshot(self) -> None:
-        """Write the snapshot in a thread; no line is drained meanwhile, so the feed's files have one user at a time."""
-        if self._saving:
-            return
-        self._saving = True
-        try:
-            path = await self._main.save()
-        except OSError as error:
-            self._main.notify_line(
-                f"No snapshot was written: {error.strerror or error}. Free some room or start gaptop "
-                "in a folder that can be written, then press s again."
-            )
-        else:
-            # The name first: a long folder is what may be cut at the edge.
-            self._main.notify_line(f"Snapshot written: {path.name}   (gaptop open {path})")
-        finally:
-            self._saving = False
-
     def action_help(self) -> None:
         if isinstance(self.screen, Help):
             return
-        seconds = max(self._clock() - self._started, 0.1)
         probe, screen = self._session.probe_share, self._main.screen_share
         self.push_screen(
             Help(
                 self._glyphs,
+                self._options.keys,
                 (
                     ("version", f"gaptop {self._options.version}"),
                     ("log", self._options.log_path or "none"),
+                    *((("config", self._options.config_path),) if self._options.config_path else ()),
+                    *(("config", notice) for notice in self._options.notices),
+                    ("theme", f"{self.theme}, {_SHOWS[self._options.colours]}"),
                     ("probe", "not reported yet" if probe is None else f"{figures.ratio(probe)} of a core"),
                     ("screen", "not measured yet" if screen is None else f"{figures.ratio(screen)} of a core"),
-                    ("terminal", f"{figures.number(self._written / seconds)} bytes/s written on average"),
+                    ("terminal", f"{self._written.says()}, {'swept' if self._main.scene().sweeping else 'rolling'}"),
                 ),
                 device_facts(self._main.scene()),
             )

@@ -7,12 +7,16 @@ line hands the pipe to the feed and reopens /dev/tty as descriptor 0 before it s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Protocol
 
 from gaptop.recording.lines import Line
+from gaptop.timeline.timeline import Timeline
+from gaptop.tui.keymap import Keymap, usual
+from gaptop.tui.looks import System
+from gaptop.valleys.model import Assessment
 
 
 class Feed(Protocol):
@@ -40,11 +44,37 @@ class Feed(Protocol):
     def close(self) -> None: ...
 
 
+class Keeper(Protocol):
+    """Writes new files beside the snapshots, never over one that exists."""
+
+    def put(self, suffix: str, text: str) -> Path:
+        """Write it and say where. Raises OSError."""
+        ...
+
+    def trace(self, timeline: Timeline, assessment: Assessment, start: float, end: float) -> str:
+        """[start, end] (seconds of the stream) as a trace for Perfetto."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ScreenOptions:
-    """How to draw. ``ascii`` None asks locale and TERM, ``timezone`` None is the viewer's own, ``fps`` is a ceiling."""
+    """How to draw. ``ascii`` None asks locale and TERM, ``timezone`` None is the viewer's own, ``fps`` is a ceiling.
+
+    ``colours`` is what the terminal can show, ``keys`` are those in force, ``folded`` and ``order`` are lanes by their
+    digits, ``notices`` are said at the start. Without a ``keeper`` only snapshots are written.
+    """
 
     ascii: bool | None = None
+    braille: bool = True
+    colours: System = "true"
+    theme: str = "ansi-dark"
+    keys: Keymap = field(default_factory=usual)
+    folded: frozenset[int] = frozenset()
+    order: tuple[int, ...] = ()
+    sweep: str = "auto"
+    notices: tuple[str, ...] = ()
+    config_path: str = ""
+    keeper: Keeper | None = None
     mouse: bool = True
     fps: float = 4.0
     log_path: str = ""

@@ -1,17 +1,21 @@
-"""The characters that the picture is made of: one set for capable terminals, one of nothing but ASCII."""
+"""The characters that the picture is made of: with braille, with blocks only, or of nothing but ASCII."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Glyphs:
-    """``bars`` are the partial fills of a cell from lowest to full; ``zero`` is a measured zero, which is not blank."""
+    """``bars`` are the partial fills of a cell from lowest to full; ``zero`` is a measured zero, which is not blank;
+    ``texture`` are the fills of what lies on a bar, told from it without a colour;
+    ``levels`` are the heights of a line within a cell, none where it is drawn in braille."""
 
     ascii: bool
+    levels: str
     bars: str
+    texture: str
     zero: str
     hole: str
     pending: str
@@ -41,7 +45,9 @@ class Glyphs:
 
 UNICODE: Final = Glyphs(
     ascii=False,
+    levels="",
     bars="▁▂▃▄▅▆▇█",
+    texture="⣀⣤⣶⣿",
     zero="_",
     hole="░",
     pending="/",
@@ -70,7 +76,9 @@ UNICODE: Final = Glyphs(
 )
 ASCII: Final = Glyphs(
     ascii=True,
+    levels='_-"',
     bars=".:=#",
+    texture="oO",
     zero="_",
     hole="x",
     pending="/",
@@ -99,5 +107,9 @@ ASCII: Final = Glyphs(
 )
 
 
-def glyphs(ascii_only: bool) -> Glyphs:
-    return ASCII if ascii_only else UNICODE
+BLOCK: Final = replace(UNICODE, levels="▁─▔", texture="▒")
+"""For fonts that have blocks and no braille."""
+
+
+def glyphs(ascii_only: bool, braille: bool = True) -> Glyphs:
+    return ASCII if ascii_only else UNICODE if braille else BLOCK

@@ -9,20 +9,29 @@ from typing import Final
 SMALLEST: Final = (60, 16)
 """Columns and rows below which nothing fits."""
 
-_ALWAYS: Final = {"busy": 3, "running": 1, "waiting": 1, "tokens": 1, "valleys": 1}
+_ALWAYS: Final = {"busy": 3, "queue": 2, "tokens": 1, "valleys": 1}
 """Lanes that never fold by themselves, and the rows they need."""
 _FIRST: Final = ("valleys", "busy")
 _ADMIT: Final = (
     *("device", "no device"),
-    *("engine", "server", "threads", "kv", "front end", "worker", "power", "sm", "prompt"),
+    *("engine", "engine states", "server", "server states", "threads", "kv", "marks"),
+    *("front end", "front end states", "worker", "worker states", "power", "sm", "prompt"),
 )
 """Who comes next when there is room."""
 _ADMIT_TALL: Final = (*_ADMIT, "dram", "tensor")
 _MOST: Final = {
-    **{"busy": 6, "power": 3, "running": 3, "waiting": 3, "tokens": 4, "prompt": 3, "kv": 3},
+    **{"busy": 6, "power": 3, "queue": 4, "tokens": 4, "prompt": 3, "kv": 3},
     **{"device": 2, "sm": 2, "dram": 2, "tensor": 2, "power each": 1},
+    **{"engine states": 2, "server states": 2, "worker states": 2, "front end states": 1},
 }
-_GROW: Final = ("busy", "tokens", "device", "kv", "sm", "running", "waiting", "power", "prompt", "dram", "tensor")
+_STATES: Final = ("engine states", "server states", "worker states")
+"""Threads of which run states are known have them in rows below their activity."""
+_GROW: Final = (
+    *("busy", "tokens", "queue", *_STATES, "device", "kv", "sm", "power", "prompt", "dram", "tensor"),
+    "front end states",
+)
+_LEAST: Final = 6
+"""Rows of lanes that stay beside a high detail: the valleys, the device, and what is asked of the server."""
 TALL: Final = 50
 """Rows of a terminal from which lanes may be twice as high."""
 
@@ -54,10 +63,15 @@ def too_small(width: int, height: int) -> bool:
     return width < SMALLEST[0] or height < SMALLEST[1]
 
 
-def split(height: int, notes: int = 0) -> Split:
-    """Header 2, rule, lanes, axis, rule, detail with the sentence on top, (rule, ledger, notes under it), keys."""
-    ledger = 0 if height < 20 else 1 if height < 30 else 2 + notes
+def split(height: int, notes: int = 0, wanted: int = 0) -> Split:
+    """Header 2, rule, lanes, axis, rule, detail with the sentence on top, (rule, ledger, notes under it), keys.
+
+    The ledger has a line for what is in view and one for all. A detail that is ``wanted`` to be higher takes what a
+    few rows of lanes leave over.
+    """
+    ledger = 0 if height < 20 else 1 if height < 30 else 3 + notes
     detail = 5 if height < 20 else 7 if height < 28 else 9 if height < 36 else 11 if height < TALL else 12
+    detail = max(detail, min(wanted, height - 6 - ledger - _LEAST))
     return Split(detail, max(1, height - 2 - 1 - 1 - 1 - 1 - detail - ledger), ledger)
 
 
@@ -72,8 +86,15 @@ def most_devices(rows: int) -> int:
     return max(2, (rows - 8) * 2 // 3)
 
 
-def share(rows: int, lanes: Sequence[tuple[str, int]], tall: bool, wanted: frozenset[int] = frozenset()) -> list[int]:
+def share(
+    rows: int,
+    lanes: Sequence[tuple[str, int]],
+    tall: bool,
+    wanted: frozenset[int] = frozenset(),
+    enlarged: int | None = None,
+) -> list[int]:
     """Rows for each lane, 0 for a folded one. ``lanes`` are (kind, digit); ``wanted`` are digits the user asked for.
+    The lanes of an ``enlarged`` digit take all that is left once the valleys and the device have a row.
 
     First the valleys and the device, then what the user asked for, then what else always stays, then by use while there
     is room; then lanes grow in turn.
@@ -84,7 +105,12 @@ def share(rows: int, lanes: Sequence[tuple[str, int]], tall: bool, wanted: froze
     asked = [index for index, (_, digit) in enumerate(lanes) if digit in wanted]
     left = _admit(heights, sorted(asked, key=lambda index: "device" not in kinds[index]), left)
     left = _admit(heights, [index for index, kind in enumerate(kinds) if kind in _ALWAYS], left)
-    left = _grow(heights, kinds, left, _ALWAYS, ("busy",))
+    if enlarged is not None:
+        mine = [kinds[index] for index, (_, digit) in enumerate(lanes) if digit == enlarged and heights[index]]
+        if mine:
+            _grow(heights, kinds, left, dict.fromkeys(mine, rows), mine)
+            return heights
+    left = _grow(heights, kinds, left, _ALWAYS, ("queue", "busy"))
     order = _ADMIT_TALL if tall else _ADMIT
     left = _admit(heights, [index for kind in order for index, own in enumerate(kinds) if own == kind], left)
     _grow(heights, kinds, left, {kind: rows * 2 if tall else rows for kind, rows in _MOST.items()}, _GROW)

@@ -20,3 +20,15 @@ class WheelTurned(Message):
         super().__init__()
         self.x = x
         self.steps = steps
+
+
+class DrawnOver(Message):
+    """The pointer was pressed at ``start`` and drawn to ``x`` (cells from the picture's left edge)."""
+
+    def __init__(self, start: int, x: int) -> None:
+        super().__init__()
+        self.start = start
+        self.x = x
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, DrawnOver)

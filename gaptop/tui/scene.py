@@ -10,6 +10,7 @@ from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SourceView
 from gaptop.tui import figures
 from gaptop.tui.glyphs import Glyphs
+from gaptop.tui.sweep import Places
 from gaptop.tui.text import clean
 from gaptop.tui.view import View
 from gaptop.valleys.cost import seconds_lost
@@ -18,7 +19,10 @@ from gaptop.valleys.model import Assessment, Valley
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """``valley`` is the one that the detail explains; ``chosen`` says that the user picked it. ``cursor`` is a time."""
+    """``valley`` is the one that the detail explains; ``chosen`` says that the user picked it. ``cursor`` is a time.
+    ``selected`` is a stretch of time. ``fact`` is the selected one of the numbers that speak for its cause.
+    ``speed``: a recording plays so many times as fast as it was made. None: none.
+    """
 
     timeline: Timeline
     sources: Mapping[str, SourceView]
@@ -31,6 +35,15 @@ class Scene:
     glyphs: Glyphs
     start: datetime | None
     zone: tzinfo | None
+    fact: int | None = None
+    selected: tuple[float, float] | None = None
+    sweeping: bool = False
+    speed: float | None = None
+
+    @property
+    def places(self) -> Places:
+        """Where columns stand on screen. All else here counts columns from the oldest one."""
+        return Places(self.view, self.sweeping)
 
     def clean(self, text: object) -> str:
         """Text from outside, safe to draw."""
@@ -47,11 +60,20 @@ class Scene:
             self._on_screen(self.cursor),
         )
 
+    def ranged(self) -> range:
+        """The columns on screen (from the left) that are selected."""
+        if self.selected is None:
+            return range(0)
+        first = self.view.column_at(self.selected[0]) - self.view.first
+        after = self.view.column_at(self.selected[1]) - self.view.first
+        return range(max(0, first), min(self.view.columns, after))
+
     def rests_on(self, signals: tuple[str, ...]) -> bool:
-        """Whether the explained verdict's numbers come from one of these signals."""
-        return self.valley is not None and any(
-            fact.signal.partition("{")[0] in signals for fact in self.valley.verdict.evidence
-        )
+        """Whether the explained verdict's numbers (of them the selected one) come from one of these signals."""
+        facts = () if self.valley is None else self.valley.verdict.evidence
+        if self.fact is not None:
+            facts = facts[self.fact : self.fact + 1]
+        return any(fact.signal.partition("{")[0] in signals for fact in facts)
 
     def _on_screen(self, t: float | None) -> int | None:
         return None if t is None or not self.view.shows(t) else self.view.column_at(t) - self.view.first

@@ -84,6 +84,10 @@ class Screen:
             time.sleep(0.01)
         return None
 
+    def press(self, keys: str) -> None:
+        """As if they were typed."""
+        os.write(self._master, keys.encode())
+
     def _drain(self) -> None:
         while True:
             try:

@@ -15,6 +15,9 @@ from tests.e2e.processes import wait_for
 from tests.e2e.terminal import GAPTOP, Terminal, needs_tmux
 
 pytestmark = needs_tmux
+MANY = re.compile(r"\x1b\[(?:[\d;:]*;)?[34]8[;:]5")
+TRUE = re.compile(r"\x1b\[(?:[\d;:]*;)?[34]8[;:]2")
+FEW = re.compile(r"\x1b\[(?:[0-9];)*(?:3[0-7]|9[0-7])m")
 COLOUR = re.compile(r"\x1b\[(?:[\d;:]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[\d;:]*m")
 
 
@@ -53,7 +56,7 @@ def shown_at_80_by_24(tmp_path: Path, recording: Path, environ: Mapping[str, str
     """The screen with its escape sequences, after the first whole frame."""
     with Terminal(tmp_path, 80, 24, environ) as terminal:
         terminal.type(f"{GAPTOP} open {recording}; echo code=$?")
-        terminal.until("end of the recording", "LEDGER", "running", "q quit", seconds=30)
+        terminal.until("end of the recording", "LEDGER", "queue", "q quit", seconds=30)
         shown = terminal.screen(escapes=True)
         terminal.press("q")
         terminal.until("code=0")
@@ -82,13 +85,47 @@ def test_terminals_without_unicode_get_ascii(
     assert strange == []
 
 
+@pytest.mark.parametrize("term", ["screen-256color", "screen", "vt100"])
+def test_colours_are_those_that_the_terminal_has(tmp_path: Path, recording: Path, term: str) -> None:
+    shown = shown_at_80_by_24(tmp_path, recording, {"TERM": term, "GAPTOP_THEME": "nord"})
+    many, few = bool(MANY.search(shown)), bool(FEW.search(shown))
+    assert (many, few) == {"screen-256color": (True, False), "screen": (False, True), "vt100": (False, False)}[term]
+    assert not TRUE.search(shown)
+
+
+def test_a_terminal_of_all_colours_shows_the_theme(tmp_path: Path, recording: Path) -> None:
+    shown = shown_at_80_by_24(
+        tmp_path, recording, {"TERM": "screen-256color", "COLORTERM": "truecolor", "GAPTOP_THEME": "nord"}
+    )
+    assert "48;2;46;52;64" in shown, "Nord's own background"
+
+
+def test_keys_and_looks_of_a_configuration(tmp_path: Path, recording: Path) -> None:
+    folder = tmp_path / "config" / "gaptop"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(
+        'symbols = "ascii"\nthme = "nord"\n[keys]\nquit = "f5"\npause = "f6"\n[lanes]\nfold = ["decode"]\n'
+    )
+    with Terminal(tmp_path, environ={"XDG_CONFIG_HOME": str(tmp_path / "config")}) as terminal:
+        terminal.type(f"{GAPTOP} open {recording}; echo code=$?")
+        shown = terminal.until("end of the recording", "config.toml:2: thme is no setting; did you mean theme?")
+        assert "folded: 4 decode" in shown
+        terminal.press("Escape")
+        terminal.until("f6 play", "f5 quit")
+        terminal.press("q", "?")
+        terminal.until("gaptop is read-only", "config.toml")
+        terminal.press("Escape")
+        terminal.press("F5")
+        terminal.until("code=0")
+
+
 def test_a_recording_that_was_cut_says_so_and_opens(tmp_path: Path, recording: Path) -> None:
     whole = recording.read_bytes()
     (tmp_path / "cut.gaptop").write_bytes(whole[: len(whole) * 2 // 3])
     with Terminal(tmp_path) as terminal:
         terminal.type(f"{GAPTOP} open cut.gaptop; echo code=$?")
         terminal.until(
-            "vLLM", "LEDGER", "running", "cut.gaptop was read up to its last whole line only: its last part is missing"
+            "vLLM", "LEDGER", "queue", "cut.gaptop was read up to its last whole line only: its last part is missing"
         )
         terminal.press("q")
         terminal.until("code=0")

@@ -55,7 +55,7 @@ def opening(simulated: bool = False) -> list[Line]:
                 "model": "meta/mid-8b",
                 "pids": [200, 210],
             },
-            ("sched.running", "sched.waiting", "tokens.decode", "tokens.prompt", "kv.used"),
+            ("sched.running", "sched.waiting", "sched.preemptions", "tokens.decode", "tokens.prompt", "kv.used"),
             0.5,
         ),
         _process(ENGINE, 210, "engine", "VLLM::EngineCore"),
@@ -72,7 +72,7 @@ def stream(length: float = LENGTH, simulated: bool = False, threads: bool = True
     """The lines of so many seconds, in the order in which a probe would have written them."""
     noise = random.Random(7)
     yield from opening(simulated)
-    counts = {"decode": 0.0, "prompt": 0.0}
+    counts = {"decode": 0.0, "prompt": 0.0, "preempted": 0.0}
     steps = round(length / _STEP)
     for index in range(1, steps + 1):
         t = round(index * _STEP, 6)
@@ -157,6 +157,7 @@ def _count(counts: dict[str, float], what: str, t: float) -> None:
     prompt = {"silence": 0.0, "prefill": 5200.0, "cache": 150.0, "host": 0.0}.get(what, 240.0)
     counts["decode"] += decode * _STEP
     counts["prompt"] += prompt * _STEP
+    counts["preempted"] += (2.0 if what == "cache" else 0.0) * _STEP
 
 
 def _metrics(what: str, t: float, counts: Mapping[str, float]) -> dict[str, list[float | None]]:
@@ -167,6 +168,7 @@ def _metrics(what: str, t: float, counts: Mapping[str, float]) -> dict[str, list
     return {
         "sched.running": [round(running)],
         "sched.waiting": [round(waiting)],
+        "sched.preemptions": [math.floor(counts["preempted"] + 1e-9)],
         "tokens.decode": [round(counts["decode"])],
         "tokens.prompt": [round(counts["prompt"])],
         "kv.used": [round(kv, 3)],

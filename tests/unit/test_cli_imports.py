@@ -26,6 +26,18 @@ def test_help_imports_neither_screen_nor_arrays_nor_http() -> None:
     assert not loaded & {"textual", "rich", "numpy", "aiohttp", "psutil", "pynvml", "prometheus_client"}
 
 
+@pytest.mark.parametrize("arguments", [[], ["--json"], ["--default"], ["--path"]])
+def test_the_configuration_is_shown_without_the_screen(arguments: list[str]) -> None:
+    loaded = modules_after(
+        "from gaptop.cli.main import cli\n"
+        "import contextlib, io\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        f"    cli.main(['config', *{arguments}], standalone_mode=False)"
+    )
+    assert "gaptop.cli.settings" in loaded
+    assert not loaded & {"textual", "rich", "numpy", "aiohttp", "psutil", "pynvml"}
+
+
 @pytest.mark.parametrize("module", ["gaptop.cli.record", "gaptop.cli.report", "gaptop.cli.live", "gaptop.cli.session"])
 def test_commands_without_a_screen_never_import_textual(module: str) -> None:
     assert "textual" not in modules_after(f"import {module}")

@@ -123,7 +123,7 @@ def test_many_devices_leave_room_for_the_queue_and_the_threads(rows: int, single
     keys = [lane.key for lane, _ in shown]
     assert sum(height for _, height in shown) <= rows
     assert keys.count("device") == single
-    assert {"busy", "running", "waiting", "tokens", "engine", "valleys"} <= set(keys)
+    assert {"busy", "queue", "tokens", "engine", "valleys"} <= set(keys)
 
 
 def test_the_telling_devices_are_those_of_the_valley_and_the_idlest_in_the_order_of_the_screen() -> None:

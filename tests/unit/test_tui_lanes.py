@@ -9,7 +9,7 @@ import pytest
 
 from gaptop.timeline.types import Columns, Cover
 from gaptop.tui.cells import Row, strip_of
-from gaptop.tui.glyphs import ASCII, UNICODE
+from gaptop.tui.glyphs import ASCII, BLOCK, UNICODE, Glyphs
 from gaptop.tui.lanes.bars import bar_rows
 from gaptop.tui.lanes.line import line_rows
 from gaptop.tui.palette import GREEN
@@ -72,6 +72,16 @@ def test_a_line_is_not_drawn_across_a_hole() -> None:
 def test_neighbours_are_joined_by_a_riser() -> None:
     [row] = line_rows(columns([0.0, 0.0, 0.9]), 1.0, 1, GREEN, UNICODE)
     assert text([row]) == ["⡸"]
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, BLOCK, ASCII])
+@pytest.mark.parametrize("height", [1, 2, 3])
+def test_one_zero_among_ones_is_seen_in_a_line_at_every_height(glyphs: Glyphs, height: int) -> None:
+    steady = line_rows(columns([0.9] * 5), 1.0, height, GREEN, glyphs)
+    once = line_rows(columns([0.9] * 5, [0.9, 0.9, 0.9, 0.9, 0.0]), 1.0, height, GREEN, glyphs)
+    assert [row[0] for row in once] == [row[0] for row in steady]
+    assert [row[1] for row in once] != [row[1] for row in steady]
+    assert once[-1][1][0] != " "
 
 
 def test_a_line_in_ascii() -> None:

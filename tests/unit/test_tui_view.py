@@ -84,7 +84,7 @@ def test_rows_are_never_overdrawn(height: int, devices: int) -> None:
     noted = layout.split(height, 2)
     assert (noted.ledger - split.ledger, split.lanes - noted.lanes) == ((2, 2) if height >= 30 else (0, 0))
     lanes = [("busy", 1)] * devices + [("power", 2)] * devices
-    lanes += [("running", 3), ("waiting", 3), ("tokens", 4), ("prompt", 5), ("kv", 6), ("engine", 7), ("valleys", 9)]
+    lanes += [("queue", 3), ("tokens", 4), ("prompt", 5), ("kv", 6), ("engine", 7), ("valleys", 9)]
     heights = layout.share(split.lanes, lanes, height >= layout.TALL)
     assert sum(heights) <= split.lanes
     assert heights[-1] == 1
@@ -92,15 +92,16 @@ def test_rows_are_never_overdrawn(height: int, devices: int) -> None:
 
 
 def test_small_terminals_keep_busy_queue_tokens_and_valleys() -> None:
-    kinds = ["busy", "power", "running", "waiting", "tokens", "prompt", "kv", "engine", "front end", "valleys"]
-    digits = [1, 2, 3, 3, 4, 5, 6, 7, 8, 9]
+    kinds = ["busy", "power", "queue", "tokens", "prompt", "kv", "engine", "front end", "valleys"]
+    digits = [1, 2, 3, 4, 5, 6, 7, 8, 9]
     heights = dict(
         zip(kinds, layout.share(layout.split(24).lanes, list(zip(kinds, digits, strict=True)), False), strict=True)
     )
-    assert all(heights[kind] >= 1 for kind in ("busy", "running", "waiting", "tokens", "valleys"))
+    assert all(heights[kind] >= 1 for kind in ("busy", "queue", "tokens", "valleys"))
+    assert heights["queue"] == 2
     assert heights["power"] == heights["prompt"] == 0
     wanted = layout.share(layout.split(24).lanes, list(zip(kinds, digits, strict=True)), False, frozenset({5}))
-    assert wanted[5] == 1
+    assert wanted[kinds.index("prompt")] == 1
 
 
 def test_widths_add_up() -> None:

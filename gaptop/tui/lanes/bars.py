@@ -19,26 +19,27 @@ from gaptop.tui.lanes.lane import BLANK, absence
 def bar_rows(columns: Columns, top: float, height: int, color: str | None, glyphs: Glyphs) -> list[Row]:
     """``height`` rows of cells; ``top`` is the value at the upper edge."""
     parts = len(glyphs.bars) * height
-    levels = _levels(columns.mean, top, parts)
-    lows = _levels(columns.low, top, parts)
+    levels = levels_of(columns.mean, top, parts)
+    lows = levels_of(columns.low, top, parts)
     stacks = [
-        _column(level, low, height, color, glyphs) if cover == Cover.DATA else (absence(cover, glyphs),) * height
+        bar_cells(level, low, height, color, glyphs) if cover == Cover.DATA else (absence(cover, glyphs),) * height
         for level, low, cover in zip(levels, lows, columns.cover.tolist(), strict=True)
     ]
     return [list(row) for row in zip(*stacks, strict=True)] if stacks else [[] for _ in range(height)]
 
 
-def _levels(values: np.ndarray, top: float, parts: int) -> list[int]:
-    """Eighths of a cell; a value that is not zero has at least one."""
+def levels_of(values: np.ndarray, top: float, parts: int, *, least: bool = True) -> list[int]:
+    """Eighths of a cell; with ``least`` a value that is not zero has at least one."""
     filled = np.fmin(np.fmax(values, 0.0), top)  # fmax takes 0 for what is missing
     levels = np.rint(filled * (parts / top))
-    levels[(filled > 0) & (levels == 0)] = 1
+    if least:
+        levels[(filled > 0) & (levels == 0)] = 1
     result: list[int] = levels.astype(int).tolist()
     return result
 
 
 @lru_cache(maxsize=16384)
-def _column(level: int, low: int, height: int, color: str | None, glyphs: Glyphs) -> tuple[Cell, ...]:
+def bar_cells(level: int, low: int, height: int, color: str | None, glyphs: Glyphs) -> tuple[Cell, ...]:
     """The cells of one column, top first. Levels count partial fills from the bottom."""
     parts = len(glyphs.bars)
     bright, shade = palette.hue(color), palette.hue(color, dim=True)

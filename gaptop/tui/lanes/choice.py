@@ -26,15 +26,35 @@ class Shown:
 
 
 class Choice:
-    """What the digit keys said so far."""
+    """What the digit keys said so far; at first the user's own choice of ``folded`` digits and their ``order``."""
 
-    def __init__(self) -> None:
-        self._hidden: set[int] = set()
+    def __init__(self, folded: frozenset[int] = frozenset(), order: Sequence[int] = ()) -> None:
+        self._rank = {digit: place for place, digit in enumerate(order)}
+        self._hidden: set[int] = set(folded)
         self._wanted: set[int] = set()
         self._parted: set[int] = set()
         """Digits that have more lanes than are shown by themselves."""
         self.shown = Shown()
         self._asked: tuple[object, ...] = ()
+        self._enlarged: int | None = None
+
+    def enlarge(self, digit: int) -> None:
+        """Give the lanes of that digit most of the rows; the second time, as usual."""
+        self._enlarged = None if self._enlarged == digit else digit
+        self._hidden.discard(digit)
+        if self._enlarged is not None:
+            self._wanted.add(digit)
+
+    def usual(self) -> bool:
+        """No lane is enlarged any more; false where none was."""
+        was, self._enlarged = self._enlarged, None
+        return was is not None
+
+    def lift(self, digit: int) -> None:
+        """Put the lanes of that digit on top of all others."""
+        others = sorted((place, other) for other, place in self._rank.items() if other != digit)
+        known = [other for _, other in others] or [other for other in range(1, 10) if other != digit]
+        self._rank = {each: place for place, each in enumerate((digit, *known))}
 
     def toggle(self, digit: int) -> None:
         """A lane on screen folds; a folded one comes back, even if another has to make room.
@@ -55,9 +75,11 @@ class Choice:
     def share(self, scene: Scene, lanes: Sequence[Lane], rows: int, tall: bool) -> tuple[tuple[Lane, int], ...]:
         """Give ``rows`` to the lanes that have anything to show."""
         present = tuple(lane for lane in lanes if lane.present(scene))
+        if self._rank:
+            present = tuple(sorted(present, key=lambda lane: self._rank.get(lane.digit, len(self._rank))))
         most = rows if DIGIT in self._wanted else layout.most_devices(rows)
         kept = telling(present, scene, most)
-        asked = (present, kept, rows, tall, frozenset(self._hidden), frozenset(self._wanted))
+        asked = (present, kept, rows, tall, frozenset(self._hidden), frozenset(self._wanted), self._enlarged)
         if asked != self._asked:
             self._asked = asked
             self.shown = self._share(present, kept, rows, tall)
@@ -70,7 +92,7 @@ class Choice:
             if lane.digit not in self._hidden and (lane in kept or not isinstance(lane, DeviceLane))
         ]
         kinds = [(lane.key, lane.digit) for lane in candidates]
-        heights = layout.share(rows, kinds, tall, frozenset(self._wanted))
+        heights = layout.share(rows, kinds, tall, frozenset(self._wanted), self._enlarged)
         shown = tuple((lane, height) for lane, height in zip(candidates, heights, strict=True) if height)
         missing = set(present) - {lane for lane, _ in shown}
         digits = frozenset(lane.digit for lane, _ in shown)

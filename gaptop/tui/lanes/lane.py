@@ -24,6 +24,10 @@ class Drawn:
     values: tuple[tuple[Piece, ...], ...]
     supports: bool = False
     """The explained verdict rests on what this lane shows."""
+    told: bool = False
+    """The rows are a sentence, not columns of time."""
+    under: str = ""
+    """What stands below the label."""
 
 
 class Lane(Protocol):

@@ -1,4 +1,7 @@
-"""Columns as a line: two values a cell in braille, risers between neighbours, nothing across what is missing."""
+"""Columns as a line: two values a cell in braille, one without, nothing across what is missing; risers in braille.
+
+The line is the mean. A stroke from it (without braille a dim mark) reaches down to the lowest value of the column.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,6 @@ from gaptop.tui.lanes.lane import BLANK, absence
 _LEFT: Final = (0x40, 0x04, 0x02, 0x01)
 _RIGHT: Final = (0x80, 0x20, 0x10, 0x08)
 """Braille dots of a cell's two columns, bottom first."""
-_LEVELS_ASCII: Final = '_-"'
 
 Reach = tuple[int, int] | None
 """Lowest and highest level of a half column; None without a value."""
@@ -24,12 +26,16 @@ Reach = tuple[int, int] | None
 
 def line_rows(halves: Columns, top: float, height: int, color: str, glyphs: Glyphs) -> list[Row]:
     """``halves`` has two values a cell, and one more in front, which only tells where the line comes from."""
-    levels = (3 if glyphs.ascii else 4) * height
-    filled = np.nan_to_num(halves.mean, nan=0.0)
-    heights = np.clip(np.floor(filled / top * levels), 0, levels - 1).astype(int).tolist()
+    levels = (len(glyphs.levels) or 4) * height
+    heights, lows = (
+        np.clip(np.floor(np.nan_to_num(part) / top * levels), 0, levels - 1).astype(int).tolist()
+        for part in (halves.mean, halves.low)
+    )
     covers = halves.cover.tolist()
     reaches = [
-        _reach(heights[i], heights[i - 1] if covers[i - 1] == Cover.DATA else None) if covers[i] == Cover.DATA else None
+        _reach(heights[i], heights[i - 1] if covers[i - 1] == Cover.DATA else None, lows[i])
+        if covers[i] == Cover.DATA
+        else None
         for i in range(1, len(heights))
     ]
     stacks: list[tuple[Cell, ...]] = []
@@ -37,17 +43,19 @@ def line_rows(halves: Columns, top: float, height: int, color: str, glyphs: Glyp
         left, right = reaches[2 * cell], reaches[2 * cell + 1]
         if left is None and right is None:
             stacks.append((absence(max(covers[2 * cell + 1], covers[2 * cell + 2]), glyphs),) * height)
-        elif glyphs.ascii:
-            stacks.append(_plain(heights[2 * cell + (1 if right is None else 2)], height, color))
+        elif glyphs.levels:
+            at = 2 * cell + (1 if right is None else 2)
+            known = [lows[2 * cell + half] for half, reach in ((1, left), (2, right)) if reach is not None]
+            stacks.append(_plain(heights[at], min(known), height, color, glyphs.levels))
         else:
             stacks.append(_braille(left, right, height, color))
     return [list(row) for row in zip(*stacks, strict=True)] if stacks else [[] for _ in range(height)]
 
 
-def _reach(level: int, before: int | None) -> tuple[int, int]:
+def _reach(level: int, before: int | None, low: int) -> tuple[int, int]:
     if before is None or abs(level - before) < 2:
-        return (level, level)
-    return (level, before - 1) if before > level else (before + 1, level)
+        return (low, level)
+    return (low, before - 1) if before > level else (min(before + 1, low), level)
 
 
 @lru_cache(maxsize=8192)
@@ -64,8 +72,9 @@ def _braille(left: Reach, right: Reach, height: int, color: str) -> tuple[Cell, 
 
 
 @lru_cache(maxsize=1024)
-def _plain(level: int, height: int, color: str) -> tuple[Cell, ...]:
-    row, step = divmod(level, 3)
+def _plain(level: int, low: int, height: int, color: str, levels: str) -> tuple[Cell, ...]:
     cells = [BLANK] * height
-    cells[height - 1 - row] = (_LEVELS_ASCII[step], palette.hue(color))
+    for at, dim in ((low, True), (level, low // len(levels) == level // len(levels) and low < level)):
+        row, step = divmod(at, len(levels))
+        cells[height - 1 - row] = (levels[step], palette.hue(color, dim=dim))
     return tuple(cells)

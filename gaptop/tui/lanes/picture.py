@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from gaptop.tui import palette
 from gaptop.tui.cells import Cell, Piece, Row, row_of
 from gaptop.tui.glyphs import Glyphs
-from gaptop.tui.lanes.axis import axis_row
+from gaptop.tui.lanes.axis import NOW, axis_row
 from gaptop.tui.lanes.lane import BLANK, Lane
 from gaptop.tui.layout import Widths
 from gaptop.tui.scene import Scene
@@ -20,14 +20,17 @@ from gaptop.tui.text import fit, fit_right
 def picture_rows(scene: Scene, lanes: Sequence[tuple[Lane, int]], widths: Widths) -> list[Row]:
     """The rows of every lane with its height, and the axis below them."""
     rows: list[Row] = []
-    marks = scene.marks()
+    marks, places = scene.marks(), scene.places
+    beam: Row = [(scene.glyphs.cursor, palette.PLAIN), *([BLANK] * (places.gap - 1))]
     for lane, height in lanes:
         drawn = lane.draw(scene, height)
         for y in range(height):
             cells = list(drawn.cells[y])
             if lane.key != "valleys":
                 _mark(cells, marks, scene.glyphs)
-            label = scene.clean(drawn.label) if y == 0 else ""
+            if places.sweeping and not drawn.told:
+                cells = places.arrange(cells, beam)
+            label = scene.clean(drawn.label if y == 0 else drawn.under if y == 1 else "")
             gutter = _gutter(label, drawn.supports and y == 0, drawn.scale[y], widths, scene.glyphs)
             rows.append([*gutter, *cells, *_margin(drawn.values[y], widths, scene.glyphs)])
     axis: Row = [
@@ -35,8 +38,19 @@ def picture_rows(scene: Scene, lanes: Sequence[tuple[Lane, int]], widths: Widths
         (scene.glyphs.corner, palette.DIM),
         *axis_row(scene),
     ]
-    rows.append([*axis, *([BLANK] * (widths.value + 1))])
+    rows.append([*axis, *_moment(scene, widths)])
     return rows
+
+
+def _moment(scene: Scene, widths: Widths) -> Sequence[Cell]:
+    """Beside the axis: the time under the cursor, whose values stand above it; in a sweep the newest."""
+    if scene.cursor is not None and scene.view.shows(scene.cursor):
+        text, style = scene.clock(scene.cursor, 3 if scene.view.seconds < 0.05 else 1), palette.BOLD
+    elif scene.sweeping:
+        text, style = f"{NOW} {scene.clock(scene.now)}", palette.LIVE
+    else:
+        return [BLANK] * (widths.value + 1)
+    return row_of(fit(f" {text}", widths.value + 1, scene.glyphs.ellipsis), style)
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from gaptop.timeline.types import Columns, Cover, SeriesId
 from gaptop.tui import figures, palette
 from gaptop.tui.cells import Piece, Row
 from gaptop.tui.lanes.bars import bar_rows
+from gaptop.tui.lanes.instant import oldest_at, patience, window_at
 from gaptop.tui.lanes.lane import Drawn, sentence_rows
 from gaptop.tui.lanes.line import line_rows
 from gaptop.tui.lanes.torn import tear, torn_columns
@@ -19,7 +20,6 @@ from gaptop.tui.scene import Scene
 from gaptop.tui.window import Window, combine, settled_until
 
 _ABSENT = {Cover.HOLE: "hole", Cover.PENDING: "pending", Cover.NOTHING: "no data"}
-_OLD_PERIODS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,8 @@ class SeriesLane:
         spec: Spec,
         ids: Callable[[Scene], tuple[SeriesId, ...]],
         label: str = "",
-        tops: dict[str, float] | None = None,
     ) -> None:
-        """``tops`` is shared by lanes that must have one scale, e.g. running and waiting."""
         self.key = spec.key
-        self._tops = tops if tops is not None else {}
         self.digit = spec.digit
         self._spec = spec
         self._label = label or spec.label
@@ -73,28 +70,45 @@ class SeriesLane:
 
     def draw(self, scene: Scene, height: int) -> Drawn:
         spec, view = self._spec, scene.view
-        ids = self._ids(scene)
-        supports = scene.rests_on(spec.signals)
-        if not ids:
+        columns = self.read(scene)
+        supports = self.supports(scene)
+        if columns is None:
             rows = sentence_rows(scene.clean(spec.missing), view.columns, height, scene)
-            return Drawn(
-                self._label, rows, ("",) * height, (((f" {spec.absent}", palette.DIM),), *(((),) * (height - 1)))
-            )
+            values = (((f" {spec.absent}", palette.DIM),), *(((),) * (height - 1)))
+            return Drawn(self._label, rows, ("",) * height, values, told=True)
+        top = self._top(scene, columns)
+        cells = self._cells(scene, columns, top, height)
+        scale = (self._scale(top), *("",) * (height - 2), "0") if height > 1 else (self._scale(top),)
+        values = (self.value(scene, columns), self._beside(scene, columns), *((),) * (height - 2))
+        return Drawn(self._label, cells, scale, values[:height], supports)
+
+    @property
+    def color(self) -> str:
+        return self._spec.color
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Of what was read last."""
+        return tuple(dict.fromkeys(one.source for one in self._drawn_ids))
+
+    def supports(self, scene: Scene) -> bool:
+        return scene.rests_on(self._spec.signals)
+
+    def read(self, scene: Scene) -> Columns | None:
+        """The columns on screen; None where there is no such series."""
+        ids = self._ids(scene)
+        if not ids:
+            return None
         if ids != self._drawn_ids:
             self._drawn_ids, self._window, self._rates = ids, Window(), {}
-        columns = self._columns(scene, ids)
-        top = self._top(scene, columns)
-        cells = self._cells(scene, ids, columns, top, height)
-        scale = (self._scale(top), *("",) * (height - 2), "0") if height > 1 else (self._scale(top),)
-        value = self._value(scene, ids, columns)
-        return Drawn(self._label, cells, scale, (value, *(((),) * (height - 1))), supports)
+        return self._columns(scene, ids)
 
-    def _cells(self, scene: Scene, ids: tuple[SeriesId, ...], columns: Columns, top: float, height: int) -> list[Row]:
+    def _cells(self, scene: Scene, columns: Columns, top: float, height: int) -> list[Row]:
         """Cells are kept as long as nothing moved."""
         if self._rows is None or self._rows[0] is not columns or self._rows[1:3] != (top, height):
             line, glyphs = self._spec.line, scene.glyphs
             rows = (line_rows if line else bar_rows)(columns, top, height, self._spec.color, glyphs)
-            torn = torn_columns(scene, dict.fromkeys(one.source for one in ids))
+            torn = torn_columns(scene, self.sources)
             self._rows = (columns, top, height, tear(rows, torn, glyphs, line=line))
         return self._rows[3]
 
@@ -132,24 +146,22 @@ class SeriesLane:
         if self._spec.limit:
             limits = [scene.timeline.latest(one) for one in scene.timeline.ids(self._spec.limit)]
             highest = max([highest, *(limit[1] for limit in limits if limit)])
-        self._tops[self.key] = highest
-        return figures.nice_ceiling(max(self._tops.values()))
+        return figures.nice_ceiling(highest)
 
     def _scale(self, top: float) -> str:
         return "100" if self._spec.unit == "%" else figures.number(top)
 
-    def _value(self, scene: Scene, ids: tuple[SeriesId, ...], columns: Columns) -> tuple[Piece, ...]:
-        """Under the cursor: that column's mean or why there is none. Else the newest, with its age when it is old."""
-        if scene.cursor is not None and scene.view.shows(scene.cursor):
-            parts = 2 if self._spec.line else 1
-            at = (scene.view.column_at(scene.cursor) - scene.view.first + 1) * parts - 1 + (parts - 1)
+    def value(self, scene: Scene, columns: Columns) -> tuple[Piece, ...]:
+        """Under the cursor: that column's mean or why there is none. Else the newest. With its age when it is old."""
+        ids, at = self._drawn_ids, self._under_cursor(scene)
+        if at is not None and scene.cursor is not None:
             if columns.cover[at] != Cover.DATA:
                 return ((_ABSENT[Cover(int(columns.cover[at]))], palette.DIM),)
-            return self._figure(scene, float(columns.mean[at]), None)
+            return self._figure(scene, float(columns.mean[at]), oldest_at(scene, ids, scene.cursor))
         newest = [(one, *reading) for one in ids if (reading := self._newest(scene, one))]
         if not newest:
             return (("no reading", palette.DIM),)
-        old = [one for one, t, _ in newest if scene.now - t > _patience(scene, one)]
+        old = [one for one, t, _ in newest if scene.now - t > patience(scene, one)]
         missing = len(ids) - len(newest) + len(old)
         if len(ids) > 1 and missing:
             return ((f" {missing}/{len(ids)} missing", palette.DIM),)
@@ -158,6 +170,24 @@ class SeriesLane:
             max(values) if self._spec.how == "max" else sum(values) / (len(values) if self._spec.how == "mean" else 1)
         )
         return self._figure(scene, value, scene.now - newest[0][1] if old else None)
+
+    def _under_cursor(self, scene: Scene) -> int | None:
+        """The index of the cursor's column."""
+        if scene.cursor is None or not scene.view.shows(scene.cursor):
+            return None
+        parts = 2 if self._spec.line else 1
+        return (scene.view.column_at(scene.cursor) - scene.view.first + 1) * parts - 1 + (parts - 1)
+
+    def _beside(self, scene: Scene, columns: Columns) -> tuple[Piece, ...]:
+        """What the cursor's column holds: its lowest and highest value, or the bounds of the only window."""
+        at = self._under_cursor(scene)
+        if at is None or scene.cursor is None or columns.cover[at] != Cover.DATA:
+            return ()
+        low, high = (self._number(float(part[at])).strip() for part in (columns.low, columns.high))
+        if low != high:
+            return ((scene.clean(f" {low}–{high} {self._spec.unit}"), palette.DIM),)
+        window = window_at(scene, self._drawn_ids[0], scene.cursor)
+        return () if window is None else ((scene.clean(f" {window}"), palette.DIM),)
 
     def _newest(self, scene: Scene, one: SeriesId) -> tuple[float, float] | None:
         """(time, value) of the newest reading; of a counter the newest rate."""
@@ -174,18 +204,11 @@ class SeriesLane:
             known = self._rates[one] = last, scene.timeline.value_at(one, last[0])
         return None if known[1] is None else (last[0], known[1])
 
+    def _number(self, value: float) -> str:
+        return f"{value * 100:3.0f}" if self._spec.unit == "%" else figures.number(value)
+
     def _figure(self, scene: Scene, value: float, age: float | None) -> tuple[Piece, ...]:
-        text = f"{value * 100:3.0f}" if self._spec.unit == "%" else figures.number(value)
+        text = self._number(value)
         style = palette.BOLD if age is None else palette.DIM
         old = f" ({figures.age(age)})" if age is not None else ""
         return ((f"{text:>4}", style), (f" {self._spec.unit}{old}", palette.DIM))
-
-
-def _patience(scene: Scene, one: SeriesId) -> float:
-    """Seconds after which a reading is old."""
-    source = scene.sources.get(one.source)
-    if source is None:
-        return _OLD_PERIODS
-    info, name = source.info, one.key.partition("{")[0]
-    window = info.window_by_signal.get(name, info.window) or 0.0
-    return _OLD_PERIODS * max(info.period_by_signal.get(name, info.period), window) + info.lag

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -12,24 +12,45 @@ from gaptop.tui import palette
 from gaptop.tui.cells import Cell, Piece
 from gaptop.tui.glyphs import Glyphs
 from gaptop.tui.lanes.lane import BLANK, Drawn, absence, sentence_rows
+from gaptop.tui.lanes.states import RunStates
 from gaptop.tui.scene import Scene
 from gaptop.tui.window import settled_until
 from gaptop_collectors.signals import split_key
 
 _SIGNALS: Final = ("host.thread_activity", "host.oncpu", "host.runqueue_wait", "host.blocked", "host.gil")
+_LABEL: Final = 13
+"""Characters that a label has beside no scale, also in a narrow terminal."""
 _HOLE, _PENDING, _NOTHING = "(hole)", "(pending)", "(nothing)"
 _ABSENT: Final = {_HOLE: "hole", _PENDING: "pending", _NOTHING: "not there"}
 _COVER: Final = {_HOLE: Cover.HOLE, _PENDING: Cover.PENDING, _NOTHING: Cover.NOTHING}
 
 
-class StripLane:
-    """A strip whose words (an activity, or why there is none) are kept once they are final."""
+class Shown(NamedTuple):
+    """A thread that has a lane. ``booked`` is the source that tells its run states, "" where none does."""
 
-    def __init__(self, key: str, digit: int, label: str, source: str) -> None:
-        self.key = key
-        self.digit = digit
-        self._label = label
-        self._source = source
+    source: str
+    tid: str
+    role: str
+    name: str
+    booked: str
+    digit: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.role} states" if self.booked else self.role
+
+
+class StripLane:
+    """The run states (where they are known) are drawn below a strip.
+
+    A strip whose words (an activity, or why there is none) are kept once they are final."""
+
+    def __init__(self, thread: Shown) -> None:
+        self.key = thread.key
+        self.digit = thread.digit
+        self._thread = thread
+        self._source = thread.source
+        self._states = RunStates(thread.booked, thread.tid) if thread.booked else None
         self._read: tuple[object, list[str]] | None = None
         self._kept: dict[int, str] = {}
         self._seconds = 0.0
@@ -40,9 +61,14 @@ class StripLane:
     def draw(self, scene: Scene, height: int) -> Drawn:
         words = self._words(scene)
         cells: list[Cell] = [_cell(word, scene.glyphs) for word in words]
-        rows = [cells, *([BLANK] * len(cells) for _ in range(height - 1))]
-        supports = scene.rests_on(_SIGNALS)
-        return Drawn(self._label, rows, ("",) * height, (self._value(scene, words), *(((),) * (height - 1))), supports)
+        shares, told = self._states.draw(scene, height - 1) if self._states and height > 1 else ([], ())
+        rows = [cells, *shares, *([BLANK] * len(cells) for _ in range(height - 1 - len(shares)))]
+        values = (self._value(scene, words), *told, *((),) * (height - 1 - len(told)))
+        name, label = self._thread.name, self._thread.role
+        both = f"{label} {name.removesuffix('Thread') or name}"
+        if height == 1 and len(both) <= _LABEL:
+            label = both
+        return Drawn(label, rows, ("",) * height, values, scene.rests_on(_SIGNALS), under=name)
 
     def _words(self, scene: Scene) -> list[str]:
         """Read again only when the view moved or the source said something new."""
@@ -97,12 +123,8 @@ class StripLane:
 class StackLane(StripLane):
     """A thread that py-spy sees: the activity of its stacks."""
 
-    def __init__(self, key: str, digit: int, label: str, thread: ThreadId) -> None:
-        super().__init__(key, digit, label, thread.source)
-        self._thread = thread
-
     def _find(self, scene: Scene, start: float, end: float, n: int) -> list[str]:
-        shares = scene.timeline.share_columns(self._thread, start, end, n)
+        shares = scene.timeline.share_columns(ThreadId(self._source, int(self._thread.tid)), start, end, n)
         best = np.argmax(shares.seconds, axis=1).tolist()
         known = (shares.seconds.max(axis=1) > 0).tolist()
         width = (end - start) / n
@@ -114,10 +136,6 @@ class StackLane(StripLane):
 
 class StateLane(StripLane):
     """A thread of which only /proc tells: on a core, wanting one, reading storage, or asleep."""
-
-    def __init__(self, key: str, digit: int, label: str, source: str, tid: str) -> None:
-        super().__init__(key, digit, label, source)
-        self._tid = tid
 
     def _find(self, scene: Scene, start: float, end: float, n: int) -> list[str]:
         shares: dict[str, np.ndarray] = {}
@@ -138,7 +156,7 @@ class StateLane(StripLane):
         for name, signal in (("run", "host.oncpu"), ("queue", "host.runqueue_wait"), ("idle", "host.blocked")):
             for one in scene.timeline.ids(signal, self._source):
                 labels = split_key(one.key)[1]
-                if labels.get("tid") == self._tid:
+                if labels.get("tid") == self._thread.tid:
                     found.append(("disk" if labels.get("on") == "disk" else name, one))
         return found
 
@@ -157,7 +175,8 @@ class NoThreads:
 
     def draw(self, scene: Scene, height: int) -> Drawn:
         rows = sentence_rows(scene.clean(self._says), scene.view.columns, height, scene)
-        return Drawn("threads", rows, ("",) * height, (((" not seen", palette.DIM),), *(((),) * (height - 1))))
+        value = ((" not seen", palette.DIM),)
+        return Drawn("threads", rows, ("",) * height, (value, *(((),) * (height - 1))), told=True)
 
 
 @cache

@@ -128,8 +128,13 @@ def _parts(scene: Scene, valley: Valley) -> list[tuple[str, str, Style]]:
     if verdict.runner_up is not None:
         cause, score = verdict.runner_up
         runner = f"{palette.TITLES[cause].lower()} ({score:.2f} against {verdict.score:.2f})"
+    reasons = ("for", separator.join(_fact(scene, fact) for fact in verdict.evidence), palette.PLAIN)
+    if scene.fact is not None and scene.fact < len(verdict.evidence):
+        fact = verdict.evidence[scene.fact]
+        told = f"{_fact(scene, fact)}  [{scene.clean(fact.signal)}]"
+        reasons = (f"for {scene.fact + 1}/{len(verdict.evidence)}", told, palette.REVERSE)
     parts = [
-        ("for", separator.join(_fact(scene, fact) for fact in verdict.evidence), palette.PLAIN),
+        reasons,
         ("against", against, palette.PLAIN),
         ("try", scene.clean(verdict.advice), palette.BOLD),
         ("idle", measured(scene, valley), palette.PLAIN),
@@ -165,7 +170,9 @@ def _shares(parts: list[tuple[str, str, Style]], width: int, rows: int) -> list[
     """Rows for each part: by worth first (the remedy whole before the runner-up), then in turn while there are any."""
     needs = {label: len(wrap(text, width - _INDENT - _LABEL - 1, 99)) for label, text, _ in parts}
     shares = dict.fromkeys(needs, 0)
-    turns = [*_WORTH, *(label for _ in range(rows) for label in needs)]
+    # A selected number stands first, under a name of its own.
+    first = [label for label in needs if label.startswith("for ")]
+    turns = [*first, *_WORTH, *(label for _ in range(rows) for label in needs)]
     for label in turns:
         if label in needs and shares[label] < needs[label] and sum(shares.values()) < rows:
             shares[label] += 1

@@ -129,6 +129,8 @@ def _server(scene: Scene, servers: list[SourceView], width: int, form: int) -> l
 def _standing(scene: Scene, live: bool, ended: str | None, busy: bool) -> list[Piece]:
     view = scene.view
     span: Piece = (f"  {figures.seconds(view.span)} wide ", palette.DIM)
+    if scene.speed is not None and not live:
+        return [(f" PLAYING {scene.speed:g}x ", palette.PAUSED), span]
     if ended is not None:
         return [(f" stream ended: {scene.clean(ended)} ", palette.REVERSE), span]
     if not live:
@@ -137,7 +139,7 @@ def _standing(scene: Scene, live: bool, ended: str | None, busy: bool) -> list[P
             span,
         ]
     if view.following:
-        return [("LIVE", palette.LIVE), span]
+        return [("LIVE", palette.LIVE), *([(" sweep", palette.DIM)] if scene.sweeping else []), span]
     return [(f" PAUSED, live is +{figures.age(scene.now - view.end)} ", palette.PAUSED), span]
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from gaptop.tui import figures, palette
 from gaptop.tui.cells import Piece, width_of
 from gaptop.tui.devices import devices
+from gaptop.tui.ranged import Ranged
 from gaptop.tui.scene import Scene
 from gaptop.valleys.cost import NO_LOSS
 from gaptop.valleys.model import LETTERS, Cause, LedgerRow
@@ -29,14 +30,24 @@ class Total:
 
 
 def ledger_pieces(scene: Scene, width: int) -> list[Piece]:
-    """First the whole (busy, spread idle …), then the losses, then what is no loss; the end gives way."""
-    totals = _totals(scene.assessment.ledger)
+    """Since the start: the losses, then the whole (busy, spread idle …), then what is no loss; the end gives way."""
+    return _pieces(scene, "LEDGER", scene.assessment.now, scene.assessment.ledger, width)
+
+
+def range_pieces(scene: Scene, found: Ranged, width: int) -> list[Piece]:
+    """The same of a part: what is selected, or what is on screen."""
+    title = "SELECTED" if found.selected else "IN VIEW"
+    return _pieces(scene, title, found.end - found.start, found.rows, width)
+
+
+def _pieces(scene: Scene, title: str, seconds: float, rows: Sequence[LedgerRow], width: int) -> list[Piece]:
+    totals = _totals(rows)
     if not totals:
-        return [(" LEDGER ", palette.BOLD), ("nothing lost so far", palette.DIM)]
+        return [(f" {title} ", palette.BOLD), ("nothing lost so far", palette.DIM)]
     whole = [total for total in totals if total.cause not in palette.TITLES]
     lost = [total for total in totals if total.cause in palette.TITLES and total.cause not in NO_LOSS]
     rest = [total for total in totals if total.cause in NO_LOSS]
-    pieces: list[Piece] = [(" LEDGER ", palette.BOLD), (f"{figures.seconds(scene.assessment.now)} ", palette.DIM)]
+    pieces: list[Piece] = [(f" {title} ", palette.BOLD), (f"{figures.seconds(seconds)} ", palette.DIM)]
     for group, end in ((lost, ""), (whole, ""), (rest, " (no loss)")):
         for index, total in enumerate(sorted(group, key=lambda total: -total.seconds)):
             more = [(" |" if scene.glyphs.ascii else " │", palette.DIM)] if index == 0 and len(pieces) > 2 else []

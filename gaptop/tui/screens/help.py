@@ -14,33 +14,45 @@ from textual.widgets import Static
 
 from gaptop.tui import palette
 from gaptop.tui.glyphs import Glyphs
-from gaptop.tui.keys import KEYS
-from gaptop.tui.lanes.rack import NAMES
+from gaptop.tui.keymap import Keymap, shown_all, usual
+from gaptop.tui.keys import KEYS, NAMES
 from gaptop.tui.text import clean, wrap
 from gaptop.valleys.model import LETTERS
 
 _MARGIN: Final = 24
 """Columns left of a text, and of the scroll bar."""
 _LINES: Final = 12
+CLOSE_HELP: Final = "close_help"
+_CLOSING: Final = ("escape", "enter", "space")
+_FOLDING: Final = "Fold or unfold a lane; where some of its lanes are left out, first bring all of them:"
+
+
+def closing(keys: Keymap) -> list[str]:
+    """The keys that close the help."""
+    return list(dict.fromkeys([*_CLOSING, *keys["help"], *keys["quit"]]))
 
 
 class Help(ModalScreen[None]):
-    """Closes by Esc, ? or q, without quitting."""
+    """Closes by Esc, Enter, space, and the keys of help and quit, without quitting."""
 
     BINDINGS = [
-        Binding(
-            "escape,question_mark,f1,q,enter,space", "dismiss", "close", tooltip="Back to the screen", id="close_help"
-        ),
+        Binding(",".join(closing(usual())), "dismiss", "close", tooltip="Back to the screen", id=CLOSE_HELP),
         Binding("up,k", "scroll(-1)", "up", show=False, tooltip="Scroll up", id="help_up"),
         Binding("down,j", "scroll(1)", "down", show=False, tooltip="Scroll down", id="help_down"),
     ]
 
     def __init__(
-        self, glyphs: Glyphs, facts: Sequence[tuple[str, str]], devices: Sequence[tuple[str, str]] = ()
+        self,
+        glyphs: Glyphs,
+        keys: Keymap,
+        facts: Sequence[tuple[str, str]],
+        devices: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """``facts`` are (name, value) of this run: log, costs, versions; ``devices`` the same of each device."""
+        """``facts`` are (name, value) of this run: log, costs, versions; ``devices`` the same of each device; ``keys``
+        are those in force."""
         super().__init__()
         self._glyphs = glyphs
+        self._keys = keys
         self._facts = facts
         self._devices = devices
 
@@ -57,10 +69,12 @@ class Help(ModalScreen[None]):
         for name, value in self._facts:
             self._pair(text, name, value)
         self._title(text, "Keys")
-        for binding in KEYS:
-            if binding.id and not binding.id.startswith("lane_"):
-                self._pair(text, _keys(binding.key, self._glyphs.ascii), binding.tooltip)
-        self._pair(text, "1-9", "Fold or unfold a lane; where some of its lanes are left out, first bring all of them:")
+        lanes = {key.id for key in KEYS if key.id.startswith("lane_")}
+        as_usual = all(self._keys[name] == keys for name, keys in usual().items() if name in lanes)
+        for key in KEYS:
+            if key.id not in lanes or not as_usual:
+                self._pair(text, shown_all(self._keys[key.id], self._glyphs.ascii), key.tooltip)
+        self._pair(text, "1-9" if as_usual else "lanes", _FOLDING)
         self._pair(text, "", ", ".join(f"{digit} {name}" for digit, name in NAMES))
         self._pair(text, "mouse", "Click selects a valley, the wheel zooms at the pointer")
         self._title(text, "How to read it")
@@ -90,25 +104,15 @@ class Help(ModalScreen[None]):
             text.append(line + "\n")
 
 
-def _keys(keys: str, ascii_only: bool) -> str:
-    names = {
-        "question_mark": "?",
-        "plus": "+",
-        "minus": "-",
-        "equals_sign": "=",
-        "comma": ",",
-        "full_stop": ".",
-        "left": "left" if ascii_only else "←",
-        "right": "right" if ascii_only else "→",
-        "shift+left": "shift+left",
-    }
-    return " ".join(names.get(key, key) for key in keys.split(","))
-
-
 def _reading(glyphs: Glyphs) -> list[tuple[str, str]]:
     return [
         ("height", "the mean of the column; shaded down to its minimum, which leaves a notch"),
         (glyphs.zero, "a measured zero"),
+        (
+            glyphs.texture[-1],
+            "on top of a bar: requests that wait, above those that run; below a thread's letters: the share of time "
+            f"that it waited for a core, above the share on one ({glyphs.idle} asleep)",
+        ),
         (glyphs.hole, "a hole: the source did not deliver; on top of a bar: for a part of the column"),
         (glyphs.pending, "pending: not delivered yet"),
         ("blank", "nothing could be there"),
@@ -124,5 +128,14 @@ def _reading(glyphs: Glyphs) -> list[tuple[str, str]]:
             "call was slow or held back: the lines below say which; , and . move the cursor onto an older one",
         ),
         (glyphs.selected, "a lane that the explained verdict rests on"),
-        ("right edge", "the newest value, or the one under the cursor; (age) when older than two periods"),
+        (
+            f"{glyphs.cursor}now",
+            "in a sweep: the newest column is left of it, the oldest one right of it, and all others stand still, so "
+            "that little is sent. Looking back (pause, pan, click) shows the picture from left to right",
+        ),
+        (
+            "right edge",
+            "the newest value, or the one under the cursor; (age) when older than two periods; below it the range of "
+            "the cursor's column, or the bounds of its window",
+        ),
     ]

@@ -1,39 +1,45 @@
-"""The dashboard: puts a frame together from what is known, and changes the view as keys and mouse say."""
+"""The dashboard: puts a frame together from what is known and from where the user is."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Final
 
 from textual.app import ComposeResult
-from textual.screen import Screen
 
 from gaptop.tui import figures, layout, palette
 from gaptop.tui.cells import Piece
 from gaptop.tui.feed import ScreenOptions
+from gaptop.tui.focus import ALL, Focus, Part, focuses, told_of
 from gaptop.tui.glyphs import Glyphs
+from gaptop.tui.keymap import shown_all
+from gaptop.tui.keys import NAMES
 from gaptop.tui.lanes.choice import Choice
 from gaptop.tui.lanes.devices import DIGIT
 from gaptop.tui.lanes.lane import Lane
 from gaptop.tui.lanes.picture import picture_rows
-from gaptop.tui.lanes.rack import NAMES, Rack
-from gaptop.tui.lanes.valleys import valley_at
-from gaptop.tui.messages import PointedAt, WheelTurned
-from gaptop.tui.panels import detail, footer, header, ledger, small
-from gaptop.tui.panels.besides import besides
+from gaptop.tui.lanes.rack import Rack
+from gaptop.tui.lower import Lower
+from gaptop.tui.panels import footer, header, ledger, small
+from gaptop.tui.panels.tabs import tabs
 from gaptop.tui.position import Position
+from gaptop.tui.ranged import RangeLedger
 from gaptop.tui.scene import Scene, explained
+from gaptop.tui.screens.steered import Steered
 from gaptop.tui.session import Session
+from gaptop.tui.sweep import SweepMode
+from gaptop.tui.unhurried import Unhurried
 from gaptop.tui.view import View, usual_view
 from gaptop.tui.widgets.lines import Lines
 from gaptop.tui.widgets.picture import Picture
 
 _NOTICE_SECONDS: Final = 12.0
+_Aside = tuple[list[Piece], list[list[Piece]], list[list[Piece]]]
+"""Where the sources stand; the argument; the money."""
 
 
-class Dashboard(Screen[None]):
+class Dashboard(Steered):
     """Header, picture, verdict, ledger, keys. It owns the view; the session owns what is known."""
 
     AUTO_FOCUS = ""
@@ -43,21 +49,30 @@ class Dashboard(Screen[None]):
         self._session = session
         self._options = options
         self._glyphs = glyphs
-        self._rack = Rack()
+        self._focus: Focus | None = None
+        self._racks: dict[str, Rack] = {}
+        """Lanes keep what they have read of their part."""
         self._widths = layout.widths(80)
         self._split = layout.split(24)
         self._notes = 0
         """Lines under the ledger, where there is room for them."""
+        self._wanted = 0
+        """Rows that the part under the picture would fill, where that may be more than usual."""
         self._position: Position | None = None
-        self._choice = Choice()
-        self._argued: tuple[tuple[object, ...], list[list[Piece]]] = ((), [])
+        self._choice = Choice(options.folded, options.order)
+        self._lower = Lower()
+        self._ranged = RangeLedger()
         self._drawn_for: tuple[object, ...] = ()
         self._rested = False
         """The last frame was left out."""
         self._notice: tuple[str, float] | None = None
+        self._ticked = time.monotonic()
         self._settled = session.feed.live
         """Whether the view of a recording has been fitted to it."""
         self.screen_share: float | None = None
+        self.sweep = SweepMode(options.sweep)
+        self._verdicts: Sequence[object] = ()
+        self._aside: Unhurried[_Aside] = Unhurried()
 
     def compose(self) -> ComposeResult:
         end = self._glyphs.ellipsis
@@ -74,16 +89,25 @@ class Dashboard(Screen[None]):
         self.set_class(small_now, "small")
         self.query_one("#header").styles.height = height if small_now else 3
         if not small_now:
-            self._widths = widths = layout.widths(width)
+            self._widths = layout.widths(width)
             self._share_rows(height)
-            await self.query_one(Picture).cut(widths.gutter, widths.cells, widths.value + 1)
+            await self._cut()
             if self._position is None:
-                self._position = Position(widths.cells, self._session.now)
-            self._position.resize(widths.cells, self._session.now)
+                self._position = Position(self._widths.cells, self._session.now)
+            self._position.resize(self._widths.cells, self._session.now)
         self.call_after_refresh(self.draw)
 
+    async def _cut(self) -> None:
+        widths = self._widths
+        await self.query_one(Picture).cut(widths.gutter, widths.cells, widths.value + 1, self._sweeps)
+
+    @property
+    def _sweeps(self) -> bool:
+        """While it is live: a picture that does not move any more is told from left to right."""
+        return self.sweep.on and self._session.feed.live and self._session.ended is None
+
     def _share_rows(self, height: int) -> None:
-        self._split = layout.split(height, self._notes)
+        self._split = layout.split(height, self._notes, self._wanted)
         self.query_one("#detail").styles.height = 1 + self._split.detail
         self.query_one("#ledger").styles.height = self._split.ledger
         self.query_one("#ledger").display = self._split.ledger > 0
@@ -91,6 +115,11 @@ class Dashboard(Screen[None]):
     @property
     def view(self) -> View:
         return self._position.view if self._position else usual_view(self._widths.cells, self._session.now)
+
+    @property
+    def speed(self) -> float:
+        """At which a recording plays."""
+        return self._position.speed if self._position else 1.0
 
     def tick(self) -> None:
         """After new lines: a following view moves on; a recording is shown whole once it is read.
@@ -100,20 +129,30 @@ class Dashboard(Screen[None]):
         position, now = self._position, self._session.now
         if position is None:
             return
+        position.sweep = self._sweeps
         position.advance(now)
+        moment = time.monotonic()
+        if position.playing:
+            position.play(moment - self._ticked, now)
+        self._ticked = moment
         if not self._settled and self._session.ended is not None:
             self._settled = True
             shown = self._session.timeline.range
             if position.view.following:
                 position.view = position.view.fit(*((shown.start, shown.end) if shown else (0.0, now)))
-        news = position.view, self._session.headline
+        if self.sweep.turned_on(moment):
+            self.call_later(self._show_sweep, f"This link is slow, so the picture is swept; {self._back_to_rolling()}")
+        sweeping, before = position.places.sweeping, self._verdicts
+        said, *self._verdicts = self._session.headline
+        news = position.view, position.cursor, self._verdicts, "" if sweeping else said
         self._rested = news == self._drawn_for and not self._rested
         if not self._rested:
             self._drawn_for = news
-            self.draw()
+            self.draw(hurry=not sweeping or before != self._verdicts)
 
-    def draw(self) -> None:
-        """One frame. Widgets send only what differs from the frame before."""
+    def draw(self, hurry: bool = True) -> None:
+        """One frame. Widgets send only what differs from the frame before; without ``hurry`` most lines of text differ
+        once a second at most."""
         if not self.is_mounted or self._position is None and not self.has_class("small"):
             return
         width, height = self.app.size
@@ -123,24 +162,19 @@ class Dashboard(Screen[None]):
             top.show(small.lines(scene, width, height))
             return
         session, notes = self._session, ledger.note_lines(scene)
-        if len(notes) != self._notes:
-            self._notes = len(notes)
+        if (asked := (len(notes), self._lower.wanted(scene, width))) != (self._notes, self._wanted):
+            self._notes, self._wanted = asked
             self._share_rows(height)
         lanes = self._lanes(scene)
         first = header.first_line(scene, width, live=session.feed.live, ended=session.ended, busy=session.ended is None)
-        second = header.second_line(
-            scene,
-            width,
-            session.states,
-            silence=session.silence,
-            probe_share=session.probe_share,
-            screen_share=self.screen_share if session.feed.live else None,
+        second, middle, below = self._aside.of(
+            (width, self._split, len(notes)),
+            lambda: (self._sources(scene, width), self._argument(scene, width), self._money(scene, width, notes)),
+            hurry=hurry,
         )
-        top.show([first, second, self._rule(width, self._folded_note())])
+        top.show([first, second, self._rule(width, f"{self._tabs(scene)}{self._folded_note()}")])
         self.query_one(Picture).show(picture_rows(scene, lanes, self._widths))
-        self.query_one("#detail", Lines).show([self._rule(width, self._about(scene)), *self._argument(scene, width)])
-        money = ledger.ledger_pieces(scene, width)
-        below = [self._rule(width, ""), money, *notes] if self._split.ledger > 1 else [money]
+        self.query_one("#detail", Lines).show(middle)
         self.query_one("#ledger", Lines).show(below)
         self.query_one("#keys", Lines).show([self._keys(scene, width)])
 
@@ -149,11 +183,14 @@ class Dashboard(Screen[None]):
         session = self._session
         start = figures.moment(session.timeline.header.start_utc) if session.timeline.header else None
         chosen = self._position.chosen if self._position else None
-        valley = explained(session.assessment, self.view, chosen)
+        timeline, assessment = session.timeline, session.assessment
+        if self._focus is not None:
+            timeline, assessment = Part(timeline, self._focus.sources), told_of(assessment, self._focus)
+        valley = explained(assessment, self.view, chosen)
         return Scene(
-            timeline=session.timeline,
-            sources=session.timeline.sources,
-            assessment=session.assessment,
+            timeline=timeline,
+            sources=timeline.sources,
+            assessment=assessment,
             view=self.view,
             now=session.now,
             cursor=self._position.cursor if self._position else None,
@@ -162,6 +199,10 @@ class Dashboard(Screen[None]):
             glyphs=self._glyphs,
             start=start,
             zone=self._options.timezone,
+            fact=self._lower.fact,
+            selected=self._position.selected if self._position else None,
+            speed=self._position.speed if self._position and self._position.playing else None,
+            sweeping=self._position is not None and self._position.places.sweeping,
         )
 
     def notify_line(self, text: str) -> None:
@@ -169,58 +210,36 @@ class Dashboard(Screen[None]):
         self._notice = (text, time.monotonic() + _NOTICE_SECONDS)
         self.draw()
 
-    def move(self, change: Callable[[Position, float], None]) -> None:
-        """Change the position, given the newest moment, and show it."""
+    async def toggle_sweep(self) -> None:
+        """Sweep, live, or roll again."""
+        position = self._position
+        if not self._session.feed.live or self._session.ended is not None:
+            self.notify_line("Nothing comes in any more: only a live picture is swept.")
+        elif position is not None:
+            self.sweep.choose(not position.places.sweeping)
+            if self.sweep.on and not position.view.following:
+                position.live(self._session.now)
+            rolls = "The picture rolls: the newest column is at the right edge."
+            await self._show_sweep(f"Swept: {self._back_to_rolling()}" if self.sweep.on else rolls)
+
+    async def _show_sweep(self, says: str) -> None:
+        """The picture as it is drawn from now on."""
         if self._position is not None:
-            change(self._position, self._session.now)
-            self.draw()
+            self._position.sweep = self._sweeps
+            await self._cut()
+            self.notify_line(says)
 
-    def back(self) -> None:
-        """Cursor, selection and notice go."""
-        self._notice = None
-        self.move(lambda position, now: position.back())
-
-    def toggle_lane(self, digit: int) -> None:
-        """Fold or unfold the lanes of that digit."""
-        self._choice.toggle(digit)
-        self.draw()
-
-    def step_valley(self, step: int) -> None:
-        """Select the next or previous valley, or say why not."""
-        if self._position is not None:
-            valleys, now = self._session.assessment.valleys, self._session.now
-            if says := self._position.step_valley(step, valleys, self.scene().valley, now):
-                self.notify_line(says)
-            self.draw()
-
-    def zoom_to_valley(self) -> None:
-        valley = self.scene().valley
-        if valley is None:
-            self.notify_line("No valley to zoom to.")
-        else:
-            self.move(lambda position, now: position.zoom_to(valley, now))
-
-    def on_pointed_at(self, message: PointedAt) -> None:
-        column = message.x - self._widths.gutter
-        if 0 <= column < self._widths.cells:
-            valley = valley_at(self.scene(), self.view.time_at(self.view.first + column))
-            self.move(lambda position, now: position.point_at(column, valley))
-
-    def on_wheel_turned(self, message: WheelTurned) -> None:
-        column = min(max(message.x - self._widths.gutter, 0), self._widths.cells - 1)
-        self.move(lambda position, now: position.zoom_at(message.steps, column, now))
-
-    async def save(self) -> Path:
-        """Write what is on screen to a file. Raises OSError."""
-        import asyncio
-
-        view, session = self.view, self._session
-        start, end = max(0.0, view.start), min(view.end, session.now)
-        return await asyncio.to_thread(session.feed.save, start, end, session.verdicts(start, end))
+    def _back_to_rolling(self) -> str:
+        keys = shown_all(self._options.keys["sweep"], self._glyphs.ascii)
+        return f"the newest column moves over the oldest. {keys} rolls it again."
 
     def _lanes(self, scene: Scene) -> tuple[tuple[Lane, int], ...]:
-        lanes = self._rack.lanes(scene.timeline, self._session.healths)
+        rack = self._racks.setdefault(self._focus.label if self._focus else ALL, Rack())
+        lanes = rack.lanes(scene.timeline, self._session.healths)
         return self._choice.share(scene, lanes, self._split.lanes, self.app.size.height >= layout.TALL)
+
+    def _tabs(self, scene: Scene) -> str:
+        return tabs(scene, focuses(self._session.timeline), self._focus, self._widths.cells)
 
     def _folded_note(self) -> str:
         shown = self._choice.shown
@@ -229,27 +248,27 @@ class Dashboard(Screen[None]):
             notes.insert(0, f"{DIGIT} devices ({shown.left_out} of {shown.devices})")
         return f" folded: {', '.join(notes)} " if notes else ""
 
-    def _argument(self, scene: Scene, width: int) -> list[list[Piece]]:
-        """The sentence that is always there, and the explained valley; laid out again only when something changed."""
-        valley, said = scene.valley, scene.assessment.sentence
-        moving = scene.now if valley is None or valley.end_s is None else 0.0
-        alert = detail.alert_lines(scene, width)
-        key = (valley, said, scene.chosen, scene.start, width, self._split.detail, moving, besides(scene), str(alert))
-        if key != self._argued[0]:
-            lines = [*detail.sentence_lines(scene, width), *alert]
-            lines += detail.detail_lines(scene, width, self._split.detail - len(lines))
-            self._argued = (key, lines)
-        return self._argued[1]
+    def _sources(self, scene: Scene, width: int) -> list[Piece]:
+        session = self._session
+        return header.second_line(
+            scene,
+            width,
+            session.states,
+            silence=session.silence,
+            probe_share=session.probe_share,
+            screen_share=self.screen_share if session.feed.live else None,
+        )
 
-    def _about(self, scene: Scene) -> str:
-        """Which valley the lines below explain."""
-        valleys = scene.assessment.valleys
-        if scene.valley is None:
-            return ""
-        if scene.chosen:
-            place = [valley.id for valley in valleys].index(scene.valley.id) + 1
-            return f" now, and the selected valley, {place} of {len(valleys)} "
-        return " now, and the open valley " if scene.valley.end_s is None else " now, and the costliest valley in view "
+    def _argument(self, scene: Scene, width: int) -> list[list[Piece]]:
+        return [self._rule(width, self._lower.title(scene)), *self._lower.lines(scene, width, self._split.detail)]
+
+    def _money(self, scene: Scene, width: int, notes: list[list[Piece]]) -> list[list[Piece]]:
+        """Where the time went: in what is selected or on screen, and since the start; one line where room is scarce."""
+        whole, roomy = ledger.ledger_pieces(scene, width), self._split.ledger > 1
+        if not roomy and scene.selected is None:
+            return [whole]
+        part = ledger.range_pieces(scene, self._ranged.of(scene), width)
+        return [self._rule(width, ""), part, whole, *notes] if roomy else [part]
 
     def _rule(self, width: int, note: str) -> list[Piece]:
         rule = self._glyphs.rule
@@ -261,4 +280,8 @@ class Dashboard(Screen[None]):
             if time.monotonic() < until:
                 return [(f" {scene.clean(text)}", palette.BOLD)]
             self._notice = None
-        return footer.pieces(width, self.view.following or not self._session.feed.live)
+        if self._session.feed.live:
+            pause = "pause" if self.view.following else "resume"
+        else:
+            pause = "play" if scene.speed is None else "hold"
+        return footer.pieces(width, pause, self._options.keys)

@@ -1,0 +1,86 @@
+"""What the kernel books of a thread, as shares of each column: on a core, wanting one, asleep."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from gaptop.timeline.types import Columns, Cover, SeriesId
+from gaptop.tui import palette
+from gaptop.tui.cells import Piece, Row
+from gaptop.tui.lanes.series import SeriesLane, Spec
+from gaptop.tui.lanes.stack_bars import Look, stack_rows
+from gaptop.tui.lanes.torn import tear, torn_columns
+from gaptop.tui.scene import Scene
+from gaptop_collectors.signals import series_key, split_key
+
+ON_CORE: Final = "host.oncpu"
+_WANTS: Final = "host.runqueue_wait"
+_LOOK: Final = Look(palette.SKY, palette.VERMILLION, any_above=False)
+
+
+class RunStates:
+    """The shares of one thread of a process source. ``rows`` is empty as long as nothing was told of it."""
+
+    def __init__(self, source: str, tid: str) -> None:
+        self._source = source
+        self._tid = tid
+        self._ran, self._waited = (
+            SeriesLane(_share(signal), partial(_told, SeriesId(source, series_key(signal, tid=tid))))
+            for signal in (ON_CORE, _WANTS)
+        )
+        self._asleep: tuple[Columns, np.ndarray] | None = None
+        self._rows: tuple[Columns, Columns | None, int, list[Row]] | None = None
+
+    def draw(self, scene: Scene, height: int) -> tuple[list[Row], tuple[tuple[Piece, ...], ...]]:
+        """Rows of cells and the values beside them; none where nothing is told."""
+        ran, waited = self._ran.read(scene), self._waited.read(scene)
+        if ran is None:
+            return [], ()
+        asleep, kept = self._sleep(scene, ran), self._rows
+        if kept is None or kept[0] is not ran or kept[1] is not waited or kept[2] != height:
+            rows = stack_rows(ran, waited or _nothing_like(ran), 1.0, height, _LOOK, scene.glyphs, asleep)
+            torn = torn_columns(scene, (self._source,))
+            self._rows = kept = ran, waited, height, tear(rows, torn, scene.glyphs, line=False)
+        return kept[3], self._values(scene, ran, waited, height)
+
+    def _sleep(self, scene: Scene, ran: Columns) -> np.ndarray:
+        """The share asleep: a cause of sleep that a window does not name took none of it."""
+        if self._asleep is None or self._asleep[0] is not ran:
+            view, total = scene.view, np.zeros(scene.view.columns)
+            for one in scene.timeline.ids("host.blocked", self._source):
+                if split_key(one.key)[1].get("tid") == self._tid:
+                    total += np.nan_to_num(scene.timeline.columns(one, view.start, view.end, view.columns).mean)
+            self._asleep = ran, np.minimum(total, 1.0)
+        return self._asleep[1]
+
+    def _values(self, scene: Scene, ran: Columns, waited: Columns | None, height: int) -> tuple[tuple[Piece, ...], ...]:
+        """The shares under the cursor, else the newest."""
+        on_core = self._ran.value(scene, ran)
+        wants = () if waited is None else self._waited.value(scene, waited)
+        if height > 1:
+            return (_named(on_core, "cpu"), _named(wants, "wait"), *((),) * (height - 2))
+        if len(on_core) < 2 or len(wants) < 2:
+            return (_named(on_core, "cpu"),)
+        return ((on_core[0], (" cpu ", palette.DIM), (wants[0][0].strip(), wants[0][1]), (" wait", palette.DIM)),)
+
+
+def _share(signal: str) -> Spec:
+    return Spec(signal, 0, "", (signal,), "%", palette.SKY, full=1.0)
+
+
+def _told(one: SeriesId, scene: Scene) -> tuple[SeriesId, ...]:
+    return (one,) if one in scene.timeline.ids(one.key.partition("{")[0], one.source) else ()
+
+
+def _named(value: tuple[Piece, ...], what: str) -> tuple[Piece, ...]:
+    return (*value, (f" {what}", palette.DIM)) if len(value) > 1 else value
+
+
+def _nothing_like(columns: Columns) -> Columns:
+    """Columns of the same range in which nothing could be there."""
+    missing = np.full(len(columns.mean), np.nan)
+    cover = np.full(len(columns.mean), Cover.NOTHING, dtype=np.uint8)
+    return Columns(columns.start, columns.end, missing, missing, missing, cover)

@@ -1,0 +1,73 @@
+"""Marks of what happened, and lanes that are enlarged or moved."""
+
+from __future__ import annotations
+
+import pytest
+
+from gaptop.tui import layout
+from gaptop.tui.lanes.choice import Choice
+from tests.unit.test_tui_screen import running
+
+
+def row(rows: list[str], name: str) -> str:
+    return next(text for text in rows if text[1:].startswith(name))
+
+
+async def test_preemptions_and_compiling_are_marked_where_they_happened() -> None:
+    async with running(size=(120, 50)) as screen:
+        marks = row(screen.rows, "marks")
+        strip = row(screen.rows, "valleys")
+        assert "p" in marks
+        # The counter is read twice a second: the first rise is seen over the reading in which it came.
+        pressure = range(strip.index("K═") - 1, strip.rindex("═K") + 3)
+        assert {index for index, letter in enumerate(marks[15:105], 15) if letter == "p"} <= set(pressure)
+
+
+async def test_under_the_cursor_the_mark_is_told_in_words() -> None:
+    async with running(size=(120, 50)) as screen:
+        await screen.press("g", *"14:02:55", "enter")
+        assert "preemption" in row(screen.rows, "marks")
+
+
+async def test_e_and_a_digit_enlarge_a_lane_and_escape_brings_the_others_back() -> None:
+    async with running() as screen:
+        before = screen.rows
+        await screen.press("e", "4")
+        tall = [text for text in screen.rows if text[15:16] in "│┤"]
+        assert row(screen.rows, "decode")
+        decode = next(i for i, text in enumerate(screen.rows) if text[1:].startswith("decode"))
+        assert screen.rows[decode + 8][:10].strip() == ""
+        assert tall
+        await screen.press("escape")
+        assert screen.rows == before
+
+
+async def test_another_key_than_a_digit_leaves_everything_as_it_was() -> None:
+    async with running() as screen:
+        before = screen.rows
+        await screen.press("e", "z")
+        assert screen.rows == before
+        await screen.press("m", "escape")
+        assert screen.rows == before
+
+
+async def test_m_and_a_digit_put_a_lane_on_top() -> None:
+    async with running() as screen:
+        await screen.press("m", "6")
+        assert screen.rows[3][1:].startswith("KV used")
+
+
+@pytest.mark.parametrize("rows", range(1, 60))
+def test_an_enlarged_lane_never_takes_more_rows_than_there_are(rows: int) -> None:
+    lanes = [("busy", 1), ("queue", 3), ("tokens", 4), ("kv", 6), ("valleys", 9)]
+    for digit in (1, 3, 4, 6, 9):
+        heights = layout.share(rows, lanes, False, frozenset({digit}), digit)
+        assert sum(heights) <= rows
+        assert heights[0] or rows < 2
+
+
+def test_lifting_twice_keeps_the_one_lifted_first_second() -> None:
+    choice = Choice()
+    choice.lift(6)
+    choice.lift(4)
+    assert sorted(choice._rank, key=choice._rank.__getitem__)[:2] == [4, 6]
