@@ -188,7 +188,8 @@ class StallDetector:
         stall.end_error = seconds + item.end_doubt
 
     def _inside(self, stall: Stall, item: Interval, expected: float | None) -> Stall | None:
-        if not self._low(item, stall.level, expected, LEAVE):
+        back = expected if not expected or not item.demand else self._usual.ordinary(item.demand, expected)
+        if not self._low(item, stall.level, back, LEAVE):
             self._pending.append(item)
             first = self._pending[0]
             if item.end - first.start < MIN_FLAT - 1e-6:

@@ -74,6 +74,14 @@ class Usual:
             return level
         return min(level, each * demand, SCATTER * max(middle, middle_each * demand))
 
+    def ordinary(self, demand: float, expected: float) -> float:
+        """What so many requests got half of the time, where that is less than what is ``expected`` of them: a server
+        that is back there is back, though it was faster for a while."""
+        middle, middle_each = self._middle.value, self._middle_each.value
+        if middle is None or middle_each is None:
+            return expected
+        return min(expected, max(middle, middle_each * demand))
+
     @property
     def steps(self) -> float | None:
         """Engine steps a second."""

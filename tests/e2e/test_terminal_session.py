@@ -14,7 +14,7 @@ from tests.e2e.processes import family, wait_for, with_words
 from tests.e2e.terminal import GAPTOP, Terminal, needs_tmux
 
 pytestmark = needs_tmux
-LANES = ("busy", "power", "running", "waiting", "decode", "KV used", "engine", "valleys", "LEDGER", "q quit")
+LANES = ("busy", "power", "queue", "decode", "KV used", "engine", "valleys", "LEDGER", "q quit")
 
 
 def test_a_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

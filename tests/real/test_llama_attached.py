@@ -31,7 +31,8 @@ CLIENTS: Final = 3
 SPAN_S: Final = 0.4
 """Tokens come in lumps of a step: rates are compared over spans of no less."""
 SLOWER: Final = 0.75
-"""Of its usual rate: under that the server itself was slow, and a valley is no false one."""
+"""Of its usual rate, or of that just before: under that the server itself was slow, and a valley is no false one."""
+BEFORE_S: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -46,6 +47,11 @@ class Attached:
         first, low = max((item for item in self.seen if item[0] <= start), default=self.seen[0])
         last, high = min((item for item in self.seen if item[0] >= end), default=self.seen[-1])
         return (high - low) / max(last - first, 1e-3)
+
+    def slowest(self, start: float, end: float, seconds: float) -> float:
+        """The lowest rate over so many seconds between two moments: a valley's place is known to its edges' error."""
+        starts = [t for t, _ in self.seen if start <= t <= max(start, end - seconds)] or [start]
+        return min(self.between(first, first + seconds) for first in starts)
 
     def fastest(self, seconds: float) -> float:
         rates = []
@@ -157,7 +163,10 @@ def test_steady_load_is_no_valley_wherever_one_begins_to_look(attached: Attached
     for path in attached.paths:
         origin = begun(path)
         for valley in stalls(path):
-            first = origin + valley["start_s"]
-            last = origin + (valley["end_s"] if valley["end_s"] is not None else readings(path)[-1][0])
-            rate = attached.between(first, last)
-            assert rate < SLOWER * usual, f"{path.name}: {valley['sentence']} at {rate:.0f} of {usual:.0f} tokens/s"
+            begins = origin + valley["start_s"] - valley["start_error_s"]
+            end = readings(path)[-1][0] if valley["end_s"] is None else valley["end_s"] + valley["end_error_s"]
+            length = max(SPAN_S, end - valley["start_s"] - valley["end_error_s"])
+            rate = attached.slowest(begins, origin + end, length)
+            before = max(usual, attached.between(begins - BEFORE_S, begins))
+            said = f"{path.name}: {valley['cause']} from {valley['start_s']} to {valley['end_s']} s"
+            assert rate < SLOWER * before, f"{said}, never under {rate:.0f} of {before:.0f} tokens/s"

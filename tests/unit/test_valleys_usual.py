@@ -71,3 +71,13 @@ def test_a_rate_reached_twice_is_usual() -> None:
         usual.add(index * 0.5, index * 0.5 + 0.5, rate, None, 4.0)
         levels.append(usual.level)
     assert levels == [None, 300.0, 810.0]
+
+
+@pytest.mark.parametrize(("back", "ends"), [(1.0, True), (0.75, True), (0.6, False)])
+def test_a_server_that_is_back_at_what_it_did_half_of_the_time_is_back(back: float, ends: bool) -> None:
+    """It was a third faster for a while before it stood still; steady servers scatter by a fifth."""
+    detector = StallDetector(silences=False)
+    assert fed(detector, [RATE] * 8 + [1.35 * RATE] * 6 + [0.0] * 4, 0.5) == []
+    assert detector.open is not None
+    found = fed(detector, [back * RATE] * 4, 0.5, start=9.0)
+    assert (len(found) == 1) is ends
