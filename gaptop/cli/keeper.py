@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from gaptop import __version__
+from gaptop.cli.new_file import write_new
 from gaptop.cli.paths import new_recording, state_dir
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys.model import Assessment
@@ -21,18 +22,13 @@ class Keeper:
         """Write a new file whose name tells when and where; never over one that exists. Raises OSError."""
         directory = Path.cwd() if os.access(Path.cwd(), os.W_OK) else state_dir()
         path = new_recording(socket.gethostname(), directory).with_suffix(suffix)
+        stem = path.stem
         for number in count(2):
             try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                write_new(path, text)
                 break
             except FileExistsError:
-                path = path.with_stem(f"{path.stem.removesuffix(f'-{number - 1}')}-{number}")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-        except OSError:
-            os.unlink(path)
-            raise
+                path = path.with_stem(f"{stem}-{number}")
         return path
 
     def trace(self, timeline: Timeline, assessment: Assessment, start: float, end: float) -> str:

@@ -21,14 +21,20 @@ def put(path: Path | None, text: str) -> None:
         click.echo(text, nl=False)
         return
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        write_new(path, text)
     except FileExistsError:
         raise exists(path) from None
     except OSError as error:
-        raise Stop(f"cannot write {path}: {error.strerror}; give another place with -o.", Exit.UNWRITABLE) from None
+        says = f"cannot write {path}: {error.strerror}; make room there, or give another place with -o."
+        raise Stop(says, Exit.UNWRITABLE) from None
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file (mode 0600), whole or not at all. Raises OSError: FileExistsError where it is there already."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-    except OSError as error:
+    except OSError:
         os.unlink(path)
-        raise Stop(f"cannot write {path}: {error.strerror}; make room there, or use -o.", Exit.UNWRITABLE) from None
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,3 +35,9 @@ class ThreadLabel:
 def framed(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
     """The frames, or what stands for a stack without them."""
     return frames or (UNKNOWN,)
+
+
+def common(first: Sequence[object], second: Sequence[object]) -> int:
+    """How many frames two stacks share from the outermost on."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gaptop.export.labels import ThreadLabel, framed
+from gaptop.export.labels import ThreadLabel, common, framed
 from gaptop.timeline.stacks import Frame
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SeriesId, ThreadId
@@ -113,7 +113,7 @@ def _argument(valley: Valley) -> dict[str, Any]:
         "edges_error_s": [valley.start_error_s, valley.end_error_s],
         "idle_s": valley.idle_s,
         "tokens_lost": valley.tokens_lost,
-        "for": [fact.says or f"{fact.signal} {fact.value}" for fact in said.evidence],
+        "for": [fact.told for fact in said.evidence],
         "against": [f"{CAUSE_NAMES[item.cause]}: {item.because}" for item in said.excluded],
         "unseen": list(said.unseen),
         "runner_up": None if said.runner_up is None else CAUSE_NAMES[said.runner_up[0]],
@@ -176,7 +176,7 @@ def _thread(timeline: Timeline, label: ThreadLabel, thread: ThreadId, start: flo
         if ended <= begun:
             continue
         frames = framed(timeline.frames(span.stack))
-        kept = _common([frame for frame, _, _ in held], frames) if begun <= until else 0
+        kept = common([frame for frame, _, _ in held], frames) if begun <= until else 0
         yield from _closed(label, held[kept:], until)
         held = held[:kept] + [(frame, span.activity, begun) for frame in frames[kept:]]
         until = ended
@@ -187,9 +187,3 @@ def _closed(label: ThreadLabel, held: Sequence[tuple[Frame, str, float]], at: fl
     for (function, file, line), activity, begun in reversed(held):
         where = f"{file}:{line}" if line else file
         yield _slice(label.pid, label.tid, function, begun, at, {"where": where, "activity": activity})
-
-
-def _common(first: Sequence[Frame], second: Sequence[Frame]) -> int:
-    """How many frames two stacks share from the outermost on."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))

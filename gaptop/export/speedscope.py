@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from gaptop.export.labels import ThreadLabel, framed
+from gaptop.export.labels import ThreadLabel, common, framed
 from gaptop.timeline.stacks import Frame
 from gaptop.timeline.types import Span
 
@@ -64,7 +64,7 @@ def _events(
             continue
         wanted = numbers(span.stack)
         # Across a gap nothing goes on, whatever stood there before and after it.
-        kept = _common(held, wanted) if begun == until else 0
+        kept = common(held, wanted) if begun == until else 0
         events += _closed(held[kept:], until)
         events += [{"type": "O", "frame": number, "at": begun} for number in wanted[kept:]]
         held, until = wanted, ended
@@ -73,9 +73,3 @@ def _events(
 
 def _closed(numbers: list[int], at: float) -> list[dict[str, Any]]:
     return [{"type": "C", "frame": number, "at": at} for number in reversed(numbers)]
-
-
-def _common(first: list[int], second: list[int]) -> int:
-    """How many frames two stacks share from the outermost on."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))

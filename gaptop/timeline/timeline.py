@@ -19,6 +19,8 @@ from gaptop.timeline.units import MICRO, nearest
 from gaptop_collectors.signals import ACTIVITIES
 
 _HALF: Final = 0.5
+_ASKED: Final = 10_000
+"""Sums that are kept: a recording that was read whole has no next line, and may be looked at for hours."""
 
 
 class Timeline(Intake):
@@ -124,6 +126,8 @@ class Timeline(Intake):
         key = (id, start, end)
         known = self._totals.get(key)
         if known is None:
+            if len(self._totals) >= _ASKED:
+                self._totals.clear()
             known = self._totals[key] = self._add_up(id, start, end)
         return known
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from gaptop.recording.lines import Source
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import SeriesId, SourceView, ThreadId
 from gaptop.tui.devices import devices
@@ -51,23 +52,23 @@ class Part(Timeline):
 
 def focuses(timeline: Timeline) -> tuple[Focus, ...]:
     """The parts that one may look at: each of several servers, and each of several devices; none where there is one."""
-    return _focuses(_Asked(timeline, tuple(id(view.info) for view in timeline.sources.values())))
+    return _focuses(_Asked(timeline, tuple(view.info for view in timeline.sources.values())))
 
 
 class _Asked:
-    """Equal where the sources are described as before."""
+    """Equal where the very same descriptions hold: those of a source do not change, another one is sent."""
 
-    __slots__ = ("ids", "timeline")
+    __slots__ = ("_infos", "timeline")
 
-    def __init__(self, timeline: Timeline, ids: tuple[int, ...]) -> None:
+    def __init__(self, timeline: Timeline, infos: tuple[Source, ...]) -> None:
         self.timeline = timeline
-        self.ids = ids
+        self._infos = infos
 
     def __hash__(self) -> int:
-        return hash(self.ids)
+        return hash(tuple(map(id, self._infos)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and self.ids == other.ids
+        return isinstance(other, _Asked) and tuple(map(id, self._infos)) == tuple(map(id, other._infos))
 
 
 @lru_cache(maxsize=2)

@@ -8,10 +8,11 @@ from typing import Final, Literal
 from gaptop.tui.cells import Piece
 from gaptop.tui.listing import Listing
 from gaptop.tui.panels import detail
-from gaptop.tui.panels.argument import argument
+from gaptop.tui.panels.argument import Argument, argument
 from gaptop.tui.panels.besides import besides
 from gaptop.tui.panels.valley_table import table_lines
 from gaptop.tui.scene import Scene
+from gaptop.valleys.model import Valley
 
 Mode = Literal["short", "whole", "list"]
 
@@ -33,6 +34,7 @@ class Lower:
         self._first = 0
         self._most = 0
         self._of: str | None = None
+        self._argued: tuple[tuple[object, ...], Argument] = ((), Argument([], ()))
         self._key: tuple[object, ...] = ()
         self._lines: list[list[Piece]] = []
 
@@ -41,7 +43,7 @@ class Lower:
         if self.mode == "list":
             return _HEAD + max(1, len(self.listing.rows(scene.assessment.valleys, scene.now)))
         if self.mode == "whole" and scene.valley is not None:
-            return _HEAD + len(argument(scene, scene.valley, width).lines)
+            return _HEAD + len(self._whole_of(scene, scene.valley, width).lines)
         return 0
 
     def show(self, mode: Mode) -> None:
@@ -77,7 +79,7 @@ class Lower:
         valley = scene.valley
         if self._of != (valley.id if valley else None):
             self._of, self._first, self.fact = (valley.id if valley else None), 0, None
-        moving = scene.now if valley is None or valley.end_s is None else 0.0
+        moving = _moving(scene, valley)
         alert = detail.alert_lines(scene, width)
         listed = (scene.assessment.valleys, self.listing) if self.mode == "list" else None
         key = (
@@ -105,15 +107,26 @@ class Lower:
             return f" now, and the selected valley, {place} of {len(valleys)} "
         return " now, and the open valley " if scene.valley.end_s is None else " now, and the costliest valley in view "
 
+    def _whole_of(self, scene: Scene, valley: Valley, width: int) -> Argument:
+        key = (valley, scene.fact, scene.chosen, scene.start, width, _moving(scene, valley), besides(scene))
+        if key != self._argued[0]:
+            self._argued = key, argument(scene, valley, width)
+        return self._argued[1]
+
     def _body(self, scene: Scene, width: int, rows: int) -> list[list[Piece]]:
         if self.mode == "list":
             return table_lines(scene, self.listing, width, rows)
         if self.mode == "short" or scene.valley is None:
             return detail.detail_lines(scene, width, rows)
-        whole = argument(scene, scene.valley, width)
+        whole = self._whole_of(scene, scene.valley, width)
         self._most = max(0, len(whole.lines) - rows)
         if scene.fact is not None and scene.fact < len(whole.facts):
             line = whole.facts[scene.fact]
             self._first = min(max(self._first, line - rows + 2), line)
         self._first = min(self._first, self._most)
         return whole.lines[self._first : self._first + rows]
+
+
+def _moving(scene: Scene, valley: Valley | None) -> float:
+    """What is said of an open valley grows with the time."""
+    return scene.now if valley is None or valley.end_s is None else 0.0

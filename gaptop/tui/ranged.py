@@ -38,9 +38,10 @@ class RangeLedger:
         """Of the selected time, else of the time on screen."""
         start, end = scene.selected or (scene.view.start, scene.view.end)
         start, end = max(0.0, start), min(end, scene.now)
-        key = (scene.selected, start, end, scene.assessment.ledger)
+        asked = (scene.selected, tuple(item.device for item in scene.assessment.watched))
+        key = (asked, start, end, scene.assessment.ledger)
         now = self._clock()
-        asked_anew = self._key[:1] != key[:1]
+        asked_anew = self._key[:1] != key[:1]  # another range, or another part of the devices
         if key != self._key and (asked_anew or now >= self._next):
             self._key = key
             valleys = [valley for valley in scene.assessment.valleys if _touches(valley, start, end)]

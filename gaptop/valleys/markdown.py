@@ -25,7 +25,7 @@ def verdict_markdown(valley: Valley, when: str, server: str, now: float) -> str:
         f"{'confirmed by a second signal' if valley.confirmed else 'suspected: one signal alone'}. {_lost(valley)}",
         "",
     ]
-    lines += _list("For", [fact.says or f"{fact.signal}: {fact.value}" for fact in said.evidence])
+    lines += _list("For", [fact.told for fact in said.evidence])
     lines += _list("Against others", [f"{CAUSE_NAMES[item.cause]}: {item.because}" for item in said.excluded])
     lines += _list("Not seen", list(said.unseen))
     if said.runner_up is not None:

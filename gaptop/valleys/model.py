@@ -81,6 +81,11 @@ class Fact:
     unit: str
     says: str
 
+    @property
+    def told(self) -> str:
+        """In words, or where there are none its signal with the number, or with that it was not measured."""
+        return self.says or f"{self.signal} {'not measured' if self.value is None else f'{self.value:g} {self.unit}'}"
+
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:

@@ -56,7 +56,10 @@ def busy_day(seconds: float = 40.0) -> Stream:
         }
     )
     stream.stacks(API, "api", lambda t: "idle")
-    stream.stacks(ENGINE, "engine", lambda t: "gc" if 25 <= t < 26.5 else "poll" if 8 <= t < 10 else "device_sync")
+    # Waits and a collection: none of them moves from line to line.
+    stream.stacks(
+        ENGINE, "engine", lambda t: "gc" if 25 <= t < 26.5 else "poll" if 8 <= t < 10 else "device_sync", still=True
+    )
     return stream
 
 

@@ -48,7 +48,7 @@ class ScrapeLog:
         """When the server took the values of an answer: a busy one lets the request lie and takes them when it gets to
         it, right before it answers. So half of the quickest recent answer before the first byte; an answer that was
         itself held up on its way may hold values as early as the request."""
-        return first_ns - min(first_ns - sent_ns, *self._took) // 2 if self._took else (sent_ns + first_ns) // 2
+        return first_ns - min((first_ns - sent_ns, *self._took)) // 2
 
     def taken_in(self, answer: Answer) -> int:
         """When the values in it were taken."""

@@ -13,8 +13,10 @@ from gaptop.timeline.types import SeriesId, ThreadId
 from gaptop.tui import palette
 from gaptop.tui.cells import Cell, Piece
 from gaptop.tui.events import OURS, told
+from gaptop.tui.lanes.kept import Kept
 from gaptop.tui.lanes.lane import BLANK, Drawn
 from gaptop.tui.scene import Scene
+from gaptop.tui.window import settled_until
 from gaptop_collectors.signals import split_key
 
 
@@ -40,6 +42,8 @@ MARKS: Final = (RESTART, FAULT, COMPILE, PREEMPT, THROTTLE, LIMIT, OWN)
 _LIMITS: Final = frozenset(
     {"sw_power_cap", "thermal_policy", "board_limit", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake"}
 )
+_MOST: Final = 8
+"""Screens of columns that are kept."""
 _SOME: Final = 0.05
 """Share of a column: a limit that was active for less is an edge of another one, and so is a compile frame."""
 
@@ -53,6 +57,10 @@ class MarksLane:
     def __init__(self, threads: tuple[ThreadId, ...]) -> None:
         self._threads = threads
         self._read: tuple[object, dict[Mark, set[int]]] | None = None
+        self._kept = Kept()
+        self._compiling: dict[ThreadId, dict[int, bool]] = {}
+        """Of columns that are final, whether the thread compiled in them; of one width (seconds)."""
+        self._width = 0.0
 
     def present(self, scene: Scene) -> bool:
         return bool(self._marks(scene))
@@ -102,14 +110,31 @@ class MarksLane:
             if split_key(one.key)[1].get("reason") in _LIMITS:
                 yield from self._counted(scene, LIMIT, one, _SOME)
         for thread in self._threads:
-            shares = timeline.share_columns(thread, view.start, view.end, view.columns)
-            compiled = shares.seconds[:, shares.activities.index("compile")]
-            for column in np.flatnonzero(compiled > _SOME * view.seconds).tolist():
+            for column in self._compiled(scene, thread):
                 yield COMPILE, column
 
-    @staticmethod
-    def _counted(scene: Scene, mark: Mark, one: SeriesId, least: float) -> Iterator[tuple[Mark, int]]:
+    def _compiled(self, scene: Scene, thread: ThreadId) -> Iterator[int]:
+        view = scene.view
+        if view.seconds != self._width:
+            self._width, self._compiling = view.seconds, {}
+        known = self._compiling.setdefault(thread, {})
+        missing = [column for column in range(view.first, view.right + 1) if column not in known]
+        fresh: dict[int, bool] = {}
+        if missing:
+            first, after = missing[0], missing[-1] + 1
+            shares = scene.timeline.share_columns(thread, first * self._width, after * self._width, after - first)
+            took = shares.seconds[:, shares.activities.index("compile")] > _SOME * self._width
+            fresh = dict(enumerate(took.tolist(), first))
+            settled = settled_until(scene.sources.get(thread.source))
+            known |= {column: any_ for column, any_ in fresh.items() if (column + 1) * self._width <= settled}
+            if len(known) > _MOST * view.columns:
+                self._compiling[thread] = {}
+        for column in range(view.first, view.right + 1):
+            if fresh.get(column, known.get(column)):
+                yield column - view.first
+
+    def _counted(self, scene: Scene, mark: Mark, one: SeriesId, least: float) -> Iterator[tuple[Mark, int]]:
         """Columns in which a counter moved by more than ``least`` a second."""
-        high = scene.timeline.columns(one, scene.view.start, scene.view.end, scene.view.columns).high
+        high = self._kept.columns(scene, one).high
         for column in np.flatnonzero(np.nan_to_num(high) > least).tolist():
             yield mark, column

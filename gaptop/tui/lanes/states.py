@@ -14,7 +14,7 @@ from gaptop.tui.lanes.series import SeriesLane, Spec
 from gaptop.tui.lanes.stack_bars import Look, stack_rows
 from gaptop.tui.lanes.torn import tear, torn_columns
 from gaptop.tui.scene import Scene
-from gaptop_collectors.signals import series_key, split_key
+from gaptop_collectors.signals import series_key
 
 ON_CORE: Final = "host.oncpu"
 _WANTS: Final = "host.runqueue_wait"
@@ -26,12 +26,10 @@ class RunStates:
 
     def __init__(self, source: str, tid: str) -> None:
         self._source = source
-        self._tid = tid
         self._ran, self._waited = (
             SeriesLane(_share(signal), partial(_told, SeriesId(source, series_key(signal, tid=tid))))
             for signal in (ON_CORE, _WANTS)
         )
-        self._asleep: tuple[Columns, np.ndarray] | None = None
         self._rows: tuple[Columns, Columns | None, int, list[Row]] | None = None
 
     def draw(self, scene: Scene, height: int) -> tuple[list[Row], tuple[tuple[Piece, ...], ...]]:
@@ -39,22 +37,15 @@ class RunStates:
         ran, waited = self._ran.read(scene), self._waited.read(scene)
         if ran is None:
             return [], ()
-        asleep, kept = self._sleep(scene, ran), self._rows
+        kept = self._rows
         if kept is None or kept[0] is not ran or kept[1] is not waited or kept[2] != height:
-            rows = stack_rows(ran, waited or _nothing_like(ran), 1.0, height, _LOOK, scene.glyphs, asleep)
+            above = waited or _nothing_like(ran)
+            # A thread that neither runs nor wants a core sleeps, whatever on.
+            asleep = np.clip(1.0 - np.nan_to_num(ran.mean, nan=1.0) - np.nan_to_num(above.mean), 0.0, 1.0)
+            rows = stack_rows(ran, above, 1.0, height, _LOOK, scene.glyphs, asleep)
             torn = torn_columns(scene, (self._source,))
             self._rows = kept = ran, waited, height, tear(rows, torn, scene.glyphs, line=False)
         return kept[3], self._values(scene, ran, waited, height)
-
-    def _sleep(self, scene: Scene, ran: Columns) -> np.ndarray:
-        """The share asleep: a cause of sleep that a window does not name took none of it."""
-        if self._asleep is None or self._asleep[0] is not ran:
-            view, total = scene.view, np.zeros(scene.view.columns)
-            for one in scene.timeline.ids("host.blocked", self._source):
-                if split_key(one.key)[1].get("tid") == self._tid:
-                    total += np.nan_to_num(scene.timeline.columns(one, view.start, view.end, view.columns).mean)
-            self._asleep = ran, np.minimum(total, 1.0)
-        return self._asleep[1]
 
     def _values(self, scene: Scene, ran: Columns, waited: Columns | None, height: int) -> tuple[tuple[Piece, ...], ...]:
         """The shares under the cursor, else the newest."""

@@ -66,8 +66,7 @@ def argument(scene: Scene, valley: Valley, width: int) -> Argument:
 
 def said(fact: Fact) -> str:
     """A number that speaks for the cause, and the signal that it comes from."""
-    text = fact.says or f"{fact.signal} {'not measured' if fact.value is None else fact.value}"
-    return f"{text}  [{fact.signal.partition('{')[0]}]"
+    return f"{fact.told}  [{fact.signal.partition('{')[0]}]"
 
 
 def _text(scene: Scene, label: str, text: str, width: int, style: Style = palette.PLAIN) -> list[list[Piece]]:

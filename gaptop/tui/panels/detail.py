@@ -147,9 +147,7 @@ def _parts(scene: Scene, valley: Valley) -> list[tuple[str, str, Style]]:
 
 
 def _fact(scene: Scene, fact: Fact) -> str:
-    return scene.clean(fact.says) or scene.clean(
-        f"{fact.signal} {'not measured' if fact.value is None else fact.value}"
-    )
+    return scene.clean(fact.told)
 
 
 def _stacks(scene: Scene, valley: Valley) -> str:

@@ -127,9 +127,9 @@ class Steered(Screen[None], inherit_bindings=False):
     def step_valley(self, step: int) -> None:
         """Select the next or previous valley, or say why not."""
         if self._position is not None:
-            now = self._session.now
-            valleys = [valley for valley in self.scene().assessment.valleys if self._lower.listing.admits(valley)]
-            if says := self._position.step_valley(step, valleys, self.scene().valley, now):
+            now, scene = self._session.now, self.scene()
+            valleys = [valley for valley in scene.assessment.valleys if self._lower.listing.admits(valley)]
+            if says := self._position.step_valley(step, valleys, scene.valley, now):
                 self.notify_line(says)
             self.draw()
 
