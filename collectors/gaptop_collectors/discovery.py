@@ -39,7 +39,12 @@ class _Found:
 
 
 class DiscoveryError(Exception):
-    """What was given cannot be watched: one sentence, with the remedy."""
+    """What was given cannot be watched: one sentence, with the remedy. ``silent``: the server that it may be once it
+    answers, where nothing does there yet."""
+
+    def __init__(self, says: str, silent: Server | None = None) -> None:
+        super().__init__(says)
+        self.silent = silent
 
 
 def discover(url: str | None, pid: int | None, http: HttpOptions, devices_pids: Sequence[int] = ()) -> list[Server]:
@@ -86,7 +91,9 @@ def _at_url(url: str, http: HttpOptions) -> Server:
         identity = identify(base, replace(http, headers={**http.headers, **credentials}))
     except NoAnswer as error:
         if root is None or root.engine not in SUPPORTED or error.kind == "wrong":
-            raise DiscoveryError(f"{base} {error.says}.") from None
+            says = f"{base} {error.says}."
+            silent = None if error.kind == "wrong" else Server(base, "unknown", says=says)
+            raise DiscoveryError(says, silent) from None
         identity = Identity(root.engine)
         why = f"{base} {error.says}."
         return _server(base, identity, root, rows, why)
@@ -236,6 +243,14 @@ def _server(url: str, identity: Identity, root: Root | None, rows: Mapping[int, 
         sequence_cap=command.sequence_cap if command and command.engine == engine else None,
         says=says,
     )
+
+
+def same_server(one: Server, other: Server) -> bool:
+    """Whether two of them are one server under two names: the same address, or the same port of this host."""
+    if one.url == other.url:
+        return True
+    (host, port), (other_host, other_port) = host_and_port(one.url), host_and_port(other.url)
+    return port == other_port and is_local(host) and is_local(other_host)
 
 
 def describe_choice(servers: Sequence[Server]) -> str:

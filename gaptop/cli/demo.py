@@ -122,7 +122,7 @@ def probe_config_of(info: LabInfo) -> dict[str, Any]:
     from gaptop_collectors.target import Server
 
     server = Server(info.url, info.engine, info.version, info.model, sequence_cap=info.sequence_cap)
-    config = probe_config(Target(gpu=False), server)
+    config = probe_config(Target(gpu=False), (server,))
     config["servers"][0]["processes"] = [
         {"pid": process.pid, "role": process.role, "name": process.name} for process in info.processes
     ]

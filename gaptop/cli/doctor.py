@@ -8,13 +8,14 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gaptop import __version__
+from gaptop.cli import own_files
 from gaptop.cli.exits import Exit, Stop
 from gaptop.cli.target import Target, choose, probe_config, target_options
 from gaptop.recording.printable import printable
@@ -49,14 +50,15 @@ def doctor(ctx: click.Context, *, target: Target, as_json: bool, as_report: bool
 
 def examine(target: Target) -> dict[str, Any]:
     """Run the real probe for a few seconds and report the state of every source, besides facts about this host."""
-    from gaptop.cli.paths import activities_file, log_path, no_log, state_dir
+    from gaptop.cli.paths import log_path, no_log, state_dir
 
-    server, server_says = None, ""
+    servers: Sequence[Server] = ()
+    server_says = ""
     try:
-        server = choose(target)
+        servers = choose(target)
     except Stop as stop:
         server_says = stop.format_message()
-    sources, devices, own_calls = _seen(target, server)
+    sources, devices, own_calls = _seen(target, servers)
     return {
         "gaptop": __version__,
         "python": platform.python_version(),
@@ -78,13 +80,12 @@ def examine(target: Target) -> dict[str, Any]:
             "log": str(log) if (log := log_path()) else None,
             "no_log": no_log() or None,
             "state": str(state_dir()),
-            "own_stack_rules": str(rules) if (rules := activities_file()) else None,
-            "own_stack_rules_says": _fault(rules) if rules else None,
+            **own_files.rules_found(),
         },
-        "server": {"url": server.url, "engine": server.engine, "version": server.version, "model": server.model}
-        if server
-        else None,
-        "server_says": (server.says if server else server_says) or None,
+        "config": own_files.config_found(),
+        "server": _named_server(servers[0]) if servers else None,
+        "servers": [_named_server(server) for server in servers],
+        "server_says": " ".join(server.says for server in servers if server.says) or server_says or None,
         "sources": _told(sources),
         "devices": [_device(info, own_calls.get(src, _Share()).share) for src, info in sorted(devices.items())],
     }
@@ -92,10 +93,14 @@ def examine(target: Target) -> dict[str, Any]:
 
 def sources_without_server(target: Target) -> list[dict[str, Any]]:
     """The state of every source of this host alone, as in ``examine``."""
-    return _told(_seen(target, None)[0])
+    return _told(_seen(target, ())[0])
 
 
-def _seen(target: Target, server: Server | None) -> tuple[dict[str, Health], dict[str, Source], dict[str, _Share]]:
+def _named_server(server: Server) -> dict[str, str | None]:
+    return {"url": server.url, "engine": server.engine, "version": server.version, "model": server.model}
+
+
+def _seen(target: Target, servers: Sequence[Server]) -> tuple[dict[str, Health], dict[str, Source], dict[str, _Share]]:
     """The newest health of each source, devices, and the share of the time that our own calls to each take."""
     from gaptop.cli.probe_lines import LiveLines, decoded
     from gaptop.recording.lines import Batch, Health, Source
@@ -103,7 +108,7 @@ def _seen(target: Target, server: Server | None) -> tuple[dict[str, Health], dic
     sources: dict[str, Health] = {}
     devices: dict[str, Source] = {}
     own_calls: dict[str, _Share] = {}
-    with LiveLines(probe_config(target, server)) as lines:
+    with LiveLines(probe_config(target, servers)) as lines:
         end = time.monotonic() + _LOOK_SECONDS
         while (left := end - time.monotonic()) > 0:
             raw = lines.take(left)
@@ -124,17 +129,6 @@ def _told(sources: Mapping[str, Health]) -> list[dict[str, Any]]:
         {"source": health.src, "collector": health.collector, "state": health.state, "says": health.says}
         for health in sorted(sources.values(), key=lambda health: health.src)
     ]
-
-
-def _fault(rules: Path) -> str | None:
-    """What is wrong with the user's own rules for stacks, None when they can be used."""
-    from gaptop_collectors.host.activities import ActivityFileError, load_activities
-
-    try:
-        load_activities(rules)
-    except ActivityFileError as error:
-        return str(error)
-    return None
 
 
 class _Share:
@@ -201,7 +195,7 @@ def _read(path: str) -> str | None:
 
 def _text(findings: dict[str, Any], *, with_log: bool) -> str:
     libraries = ", ".join(f"{name} {installed or 'MISSING'}" for name, installed in findings["libraries"].items())
-    server, paths = findings["server"], findings["paths"]
+    paths = findings["paths"]
     lines = [
         f"gaptop {findings['gaptop']}, Python {findings['python']}, {findings['system']}, {findings['cores']} cores, "
         f"{findings['user']}",
@@ -209,8 +203,9 @@ def _text(findings: dict[str, Any], *, with_log: bool) -> str:
         f"stacks     {printable(findings['stacks'])}",
         f"terminal   {findings['terminal']['TERM']}, {findings['terminal']['encoding']}",
         f"log        {printable(paths['log'] or 'none: ' + paths['no_log'])}",
+        *own_files.lines(findings["config"], paths),
     ]
-    if server:
+    for server in findings["servers"]:
         parts = [server["url"], server["engine"], server["version"], server["model"]]
         lines.append("server     " + " ".join(printable(part) for part in parts if part))
     if findings["server_says"]:

@@ -52,16 +52,21 @@ def show(error: click.ClickException) -> None:
     click.echo(printable_lines("\n".join([*lines, f"Error: {error.format_message()}"])), err=True)
 
 
-def broken(error: BaseException) -> NoReturn:
-    """A bug of gaptop's own: the traceback goes to the log, a sentence to the user."""
+def broken(error: BaseException, kept: str = "") -> NoReturn:
+    """A bug of gaptop's own: the traceback goes to the log, or where there is none to the user, who gets a sentence in
+    any case. ``kept`` is a part of it: what became of what was measured."""
     import logging
+    import traceback
 
     from gaptop.cli.paths import log_path
+    from gaptop.recording.redact import redact
 
     if logging.getLogger().handlers:
         logging.getLogger(__name__).error("gaptop broke", exc_info=error)
         where = f"the log {log_path()} has the details"
     else:
-        where = "no log could be written"
-    tell(f"this is a bug in gaptop ({type(error).__name__}: {error}); {where}, so please report it.")
+        click.echo(printable_lines(redact("".join(traceback.format_exception(error)))), err=True, nl=False)
+        where = "no log could be written, so the details stand above"
+    what = " ".join(redact(f"{type(error).__name__}: {error}").split())
+    tell(f"this is a bug in gaptop ({what}); {kept and kept + '; '}{where}; please report it.")
     sys.exit(Exit.BROKEN)

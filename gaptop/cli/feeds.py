@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections import deque
@@ -10,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gaptop.cli.paths import new_recording, state_dir
+from gaptop.cli.crash import keep_all
+from gaptop.cli.paths import new_recording, places, state_dir
 from gaptop.cli.probe_lines import LiveLines, decoded
 from gaptop.recording.lines import Line, encode
 from gaptop.recording.reader import OpenError, open_stream
@@ -59,6 +59,13 @@ class LiveFeed:
         writable. Raises OSError."""
         return _save(lambda: self._spool.lines(start, end), start, end, verdicts)
 
+    def keep(self) -> Path | None:
+        """End the probe, and put all that the spool has into a new file, for a screen that broke; None where nothing
+        had come. Raises OSError."""
+        for raw in self._lines.rest():
+            self._spool.write(raw)
+        return keep_all(self._spool)
+
     def close(self) -> None:
         self._lines.probe.stop()
         self._spool.close()
@@ -76,6 +83,7 @@ class StreamFeed:
         self._lines: deque[Line] = deque()
         self._room = threading.Semaphore(self._AHEAD)
         self._reason: str | None = None
+        self._broke: Exception | None = None
         self._done = threading.Event()
         self._closed = False
         self._spool = Spool(state_dir()) if self.live else None
@@ -93,6 +101,10 @@ class StreamFeed:
             reason = stream.says or reason
         except OpenError as error:
             reason = str(error)
+        except Exception as error:
+            # Nobody looks at this thread: it is raised where the lines are taken.
+            self._broke = error
+            return
         self._reason = reason
         self._done.set()
 
@@ -104,6 +116,8 @@ class StreamFeed:
             if self._spool is not None:
                 self._spool.write(encode(line))
             drained.append(line)
+        if not drained and self._broke is not None:
+            raise self._broke
         return drained
 
     def ended(self) -> str | None:
@@ -120,6 +134,15 @@ class StreamFeed:
             return _save(lambda: spool.lines(start, end), start, end, verdicts)
         return _save(lambda: (encode(line) for line in open_stream(self._source)), start, end, verdicts)
 
+    def keep(self) -> Path | None:
+        """The recording itself, or a new file with all that came through the pipe; None where nothing had come. Raises
+        OSError."""
+        if self._spool is None:
+            return self._source if isinstance(self._source, Path) else None
+        if self._lines:
+            self.drain(self._AHEAD)
+        return keep_all(self._spool)
+
     def close(self) -> None:
         self._closed = True
         self._room.release()
@@ -128,9 +151,9 @@ class StreamFeed:
 
 
 def _save(lines: Callable[[], Iterable[bytes]], start: float, end: float, verdicts: Verdicts) -> Path:
-    directory = Path.cwd() if os.access(Path.cwd(), os.W_OK) else state_dir()
     try:
-        return write_snapshot(_messages(lines()), start, end, verdicts, new_recording(socket.gethostname(), directory))
+        path = new_recording(socket.gethostname(), places()[0])
+        return write_snapshot(_messages(lines()), start, end, verdicts, path)
     except WriteError as error:
         raise OSError(str(error)) from None
 

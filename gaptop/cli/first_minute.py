@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gaptop import __version__
-from gaptop.cli.exits import Exit, Stop
+from gaptop.cli import crash
+from gaptop.cli.exits import Exit, Stop, broken
 from gaptop.cli.look import Look
+from gaptop.cli.own_terminal import take_keys
 from gaptop.cli.target import Target, choose
 
 if TYPE_CHECKING:
     from gaptop_collectors.target import Server
 
 
-def wait_for_server(target: Target, why: str, look: Look) -> Server | None:
-    """The server once it has appeared; None where the user would not wait. Raises Stop for what waiting cannot mend."""
+def wait_for_servers(target: Target, why: str, look: Look) -> Sequence[Server]:
+    """The servers once one of them answers; none where the user would not wait. Raises Stop for what waiting cannot
+    mend."""
     from gaptop.cli.doctor import sources_without_server
     from gaptop.tui.waiting import Waiting
 
@@ -22,15 +26,18 @@ def wait_for_server(target: Target, why: str, look: Look) -> Server | None:
 
     def look_again() -> object:
         try:
-            return choose(target)
+            return choose(target, lambda says: None)  # the screen stands where it would be said
         except Stop as stop:
             if stop.exit_code != Exit.NOTHING_TO_OBSERVE:
                 stopped.append(stop)
                 return stop
             return stop.format_message()
 
+    take_keys()
     app = Waiting(look_again, lambda: sources_without_server(target), why, look.screen_options("", __version__))
-    app.run(mouse=look.mouse)
+    error = crash.run(app, look.mouse)
+    if error is not None:
+        broken(error)
     if stopped:
         raise stopped[0]
-    return app.found  # type: ignore[return-value]  # what look_again returned
+    return app.found or ()  # type: ignore[return-value]  # what look_again returned

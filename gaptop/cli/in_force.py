@@ -120,8 +120,9 @@ def in_force(ctx: click.Context | None = None) -> Settings:
 
 def counts(options: dict[str, Any], option: str, setting: str | None = None) -> Any:
     """Takes an option out of ``options``: what was typed, else what the setting of that name says."""
-    typed = click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
-    value = options.pop(option)
+    source, value = click.get_current_context().get_parameter_source(option), options.pop(option)
+    # Some releases of click take any number of arguments for typed, none included.
+    typed = source is ParameterSource.COMMANDLINE and value != ()
     return value if typed else in_force()[setting or option]
 
 

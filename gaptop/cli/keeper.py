@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from itertools import count
 from pathlib import Path
 
 from gaptop import __version__
 from gaptop.cli.new_file import write_new
-from gaptop.cli.paths import new_recording, state_dir
+from gaptop.cli.paths import new_recording, places
 from gaptop.timeline.timeline import Timeline
 from gaptop.valleys.model import Assessment
 
@@ -20,8 +19,7 @@ class Keeper:
 
     def put(self, suffix: str, text: str) -> Path:
         """Write a new file whose name tells when and where; never over one that exists. Raises OSError."""
-        directory = Path.cwd() if os.access(Path.cwd(), os.W_OK) else state_dir()
-        path = new_recording(socket.gethostname(), directory).with_suffix(suffix)
+        path = new_recording(socket.gethostname(), places()[0]).with_suffix(suffix)
         stem = path.stem
         for number in count(2):
             try:

@@ -1,10 +1,10 @@
-"""The default command: watch a server on the screen, or without one for a while."""
+"""The default command: watch servers on the screen, or without one for a while."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,15 +59,15 @@ def live(
     fail_on: tuple[str, ...] | None,
     look: Look,
 ) -> None:
-    """Watch a server. Without URL or PID the server of this host is found."""
+    """Watch a server, or several. Without URL or PID those of this host are found."""
     from gaptop.cli.paths import start_log
 
     start_log()
     plain = once or seconds or as_json or stream or not sys.stdout.isatty()
-    server = choose(target) if plain else _server_or_wait(target, look)
-    if server is None:
+    servers = choose(target) if plain else _servers_or_wait(target, look)
+    if not servers:
         ctx.exit(Exit.NOTHING_TO_OBSERVE)
-    config = probe_config(target, server)
+    config = probe_config(target, servers)
     if plain:
         ctx.exit(
             report_live(
@@ -84,16 +84,16 @@ def live(
     ctx.exit(run_live(config, look))
 
 
-def _server_or_wait(target: Target, look: Look) -> Server | None:
-    """On a screen there is time to wait for a server; None where the user would not."""
+def _servers_or_wait(target: Target, look: Look) -> Sequence[Server]:
+    """On a screen there is time to wait for one of them; none where the user would not."""
     try:
         return choose(target)
     except Stop as stop:
         if stop.exit_code != Exit.NOTHING_TO_OBSERVE:
             raise
-        from gaptop.cli.first_minute import wait_for_server
+        from gaptop.cli.first_minute import wait_for_servers
 
-        return wait_for_server(target, stop.format_message(), look)
+        return wait_for_servers(target, stop.format_message(), look)
 
 
 def report_live(

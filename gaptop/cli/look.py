@@ -50,6 +50,7 @@ class Look:
             braille=self.symbols != "block",
             colours=terminal.colours(os.environ) if self.colours == "auto" else self.colours,
             theme=terminal.own_theme(os.environ) if self.theme == "auto" else self.theme,
+            theme_kept=_theme_kept(settings),
             mouse=self.mouse,
             fps=settings["frames_per_second"],
             timezone=_zone(settings["timezone"]),
@@ -65,6 +66,14 @@ class Look:
             log_path=log_path,
             version=version,
         )
+
+
+def _theme_kept(settings: Settings) -> str:
+    """What keeps a theme that is chosen on the screen; a variable that sets one counts before the file."""
+    if settings.found["theme"].origin == "environment":
+        return f"{SETTINGS['theme'].variable}={{}}"
+    path = str(settings.path or "").replace("{", "{{").replace("}", "}}")
+    return path and f'theme = "{{}}" in {path}, above its sections,'
 
 
 def look_options(command: _Command) -> _Command:

@@ -16,6 +16,7 @@ from gaptop.cli.exits import Exit, broken, show, tell
 _COMMANDS: Final = {
     "record": "gaptop.cli.record:record",
     "open": "gaptop.cli.open_file:open_file",
+    "web": "gaptop.cli.web:web",
     "report": "gaptop.cli.report:report",
     "export": "gaptop.cli.export:export",
     "config": "gaptop.cli.config:config",
@@ -29,8 +30,9 @@ _OWN_OPTIONS: Final = ("-h", "--help", "-V", "--version")
 
 _EXAMPLES: Final = """\b
 Examples:
-  gaptop                            find this host's server and open the screen
+  gaptop                            find this host's servers and open the screen
   gaptop http://127.0.0.1:8000      watch this server
+  gaptop HOST:8000 HOST:8001        watch two; the tab key shows each by itself
   gaptop --once                     watch for 10 s, print a report
   gaptop record -o run.gaptop       record; open it later, or elsewhere
   sudo gaptop record -o - | gaptop open -   see threads where ptrace is restricted
@@ -82,7 +84,7 @@ class _Group(click.Group):
             return Exit.FINE
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_usage(ctx.command_path, "[OPTIONS] [URL|PID]")
+        formatter.write_usage(ctx.command_path, "[OPTIONS] [URL|PID]...")
         formatter.write_usage(ctx.command_path, "COMMAND [OPTIONS]", prefix="       ")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

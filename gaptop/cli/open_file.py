@@ -15,6 +15,7 @@ import click
 from gaptop.cli.exits import Exit, Stop
 from gaptop.cli.look import Look, look_options
 from gaptop.cli.own_rules import own_rules
+from gaptop.cli.own_terminal import take_keys
 
 
 @click.command(name="open", short_help="Open a recording on the screen.")
@@ -41,7 +42,9 @@ def open_file(ctx: click.Context, *, file: str, look: Look) -> None:
         raise click.UsageError("open - reads a stream from a pipe: gaptop record -o - | gaptop open -")
     load()
     _wait_for_the_stream()
-    ctx.exit(run_stream(_stream_from_pipe(), look))
+    pipe = os.dup(0)
+    take_keys()
+    ctx.exit(run_stream(pipe, look))
 
 
 def _wait_for_the_stream() -> None:
@@ -58,20 +61,3 @@ def _wait_for_the_stream() -> None:
             "alone to see why.",
             Exit.UNREADABLE,
         )
-
-
-def _stream_from_pipe() -> int:
-    """Keep the pipe under another descriptor and put the terminal on descriptor 0, where the screen reads its keys."""
-    pipe = os.dup(0)
-    os.set_inheritable(pipe, False)
-    try:
-        terminal = os.open("/dev/tty", os.O_RDWR)
-    except OSError:
-        raise Stop(
-            "no terminal to read keys from, so the screen cannot be used; gaptop report - prints the stream's report.",
-            Exit.USAGE,
-        ) from None
-    os.dup2(terminal, 0)
-    os.close(terminal)
-    sys.stdin = os.fdopen(0, closefd=False)
-    return pipe

@@ -57,6 +57,16 @@ def config_file() -> Path | None:
     return folder / "config.toml" if folder is not None else None
 
 
+def places() -> list[Path]:
+    """Where a screen puts what it writes, the best first: the working directory if it is still there and may be written
+    to, then the state folder. Never raises."""
+    try:
+        here = Path.cwd()
+    except OSError:
+        return [state_dir()]
+    return [here, state_dir()] if os.access(here, os.W_OK | os.X_OK) else [state_dir()]
+
+
 def new_recording(host: str, directory: Path | None = None) -> Path:
     """A name that tells when and where: ``gaptop-HOST-20260131-140312.gaptop`` in the working directory."""
     name = re.sub(r"[^A-Za-z0-9.-]", "_", host) or "host"

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from gaptop import __version__
-from gaptop.cli.exits import Exit
+from gaptop.cli import crash
+from gaptop.cli.exits import Exit, broken
 from gaptop.cli.feeds import LiveFeed, StreamFeed
 from gaptop.cli.keeper import Keeper
 from gaptop.cli.look import Look
+from gaptop.cli.own_terminal import take_keys
 from gaptop.cli.paths import log_path, no_log
 from gaptop.tui.feed import Feed
 
@@ -41,16 +43,18 @@ def load() -> None:
     import gaptop.tui.app  # noqa: F401
 
 
-def _run(feed: Feed, look: Look) -> Exit:
+def _run(source: LiveFeed | StreamFeed, look: Look) -> Exit:
     from gaptop.cli.noticed import Noticed
     from gaptop.cli.own_rules import rules
     from gaptop.tui.app import GaptopApp
 
+    take_keys()
     found = rules()
-    if found.notice is not None:
-        feed = Noticed(feed, found.notice)
+    feed: Feed = source if found.notice is None else Noticed(source, found.notice)
     options = look.screen_options(log_path=str(log_path() or f"none: {no_log()}"), version=__version__)
     options = replace(options, keeper=Keeper())
     app = GaptopApp(feed, found.classify, options)
-    app.run(mouse=look.mouse)
-    return Exit(app.return_code) if app.return_code in set(Exit) else Exit.FINE
+    error = crash.run(app, look.mouse)
+    if error is not None:
+        broken(error, crash.keep(source))
+    return Exit.FINE

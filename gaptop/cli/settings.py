@@ -17,7 +17,6 @@ from gaptop.cli.setting_kinds import (
     Lanes,
     Number,
     Switch,
-    Text,
     Value,
     Words,
     Zone,
@@ -57,7 +56,7 @@ class Setting:
 SETTINGS: Final[dict[str, Setting]] = {
     setting.name: setting
     for setting in (
-        Setting("url", Text(), "", "The server to watch, a URL or a PID; without it the server of this host is found."),
+        Setting("url", Words(), (), "The servers to watch, URLs or PIDs; without it all of this host are watched."),
         Setting("header", Words("\n"), (), 'Headers for the server\'s endpoint, "NAME=@FILE" or "NAME=env:VARIABLE".'),
         Setting("token_file", FilePath(), "", "File with the bearer token of the server's endpoint."),
         Setting("ca", FilePath(), "", "CA certificate of an https endpoint."),

@@ -69,8 +69,8 @@ def stacks(*, target: Target, native: bool, locks: bool, yes: bool, as_json: boo
 
 def _processes(target: Target) -> list[tuple[int, str | None, str]]:
     """(pid, role, name) of those to look at. Raises Stop."""
-    if target.address is not None and target.address.isdigit():
-        pid = int(target.address)
+    if len(target.addresses) == 1 and target.addresses[0].isdigit():
+        pid = int(target.addresses[0])
         try:
             return [(pid, None, Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n"))]
         except OSError:
@@ -78,12 +78,13 @@ def _processes(target: Target) -> list[tuple[int, str | None, str]]:
                 f"no process has the PID {pid}, so there are no stacks to show; look it up again.",
                 Exit.NOTHING_TO_OBSERVE,
             ) from None
-    server = choose(target)
-    found = [item for item in server.processes if item.python and item.role in _ROLES]
+    servers = choose(target)
+    found = [item for server in servers for item in server.processes if item.python and item.role in _ROLES]
     if not found:
+        names = " and ".join(server.url for server in servers)
         raise Stop(
-            server.says
-            or f"no process of {server.url} is Python, so there are no Python stacks; `gaptop` shows its threads.",
+            next((server.says for server in servers if server.says), "")
+            or f"no process of {names} is Python, so there are no Python stacks; `gaptop` shows its threads.",
             Exit.NOTHING_TO_OBSERVE,
         )
     return [(item.pid, item.role, item.name) for item in sorted(found, key=lambda item: _ROLES.index(item.role))]

@@ -6,9 +6,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gaptop.probe.announced import Announced
 from gaptop.probe.config import ProbeConfig, WatchedServer
 from gaptop.probe.pace import SHARE
 from gaptop.probe.runner import Plan
@@ -30,48 +32,63 @@ driver itself is asked for too dearly, the collector asks for less often on its 
 
 def plans(config: ProbeConfig) -> Sequence[Plan]:
     """The plans for a configuration, the device first. Never raises for what the host lacks."""
-    http = HttpOptions(headers=config.headers, ca_file=config.ca, insecure=config.insecure)
-    trees = [_Tree(server) for server in config.servers]
+    http = HttpOptions(ca_file=config.ca, insecure=config.insecure)
+    trees = [_Tree(server, "" if len(config.servers) == 1 else _place(server.url)) for server in config.servers]
     every, gpus = _Every(trees) if trees else None, _Gpus(config.gpu)
-    made = [Plan("devices.feed", _feed(path)) for path in config.feeds]
+    made = [Plan(_numbered("devices.feed", place), _feed(path)) for place, path in enumerate(config.feeds, 1)]
     if config.gpu:
         made.append(Plan("devices.nvml", lambda: _nvml(every, gpus, config.state), gpus.share, _NVML_STRETCH))
     for number, address in enumerate(config.dcgm, 1):
-        name = "devices.dcgm" if number == 1 else f"devices.dcgm:{number}"
-        made.append(Plan(name, _dcgm(address, replace(http, headers={}), gpus)))
+        made.append(Plan(_numbered("devices.dcgm", number), _dcgm(address, http, gpus)))
     for tree in trees:
-        made.extend(_for_server(config, tree, http, gpus))
+        own = replace(http, headers={**config.headers, **tree.watched.headers})
+        made.append(Plan(tree.named(f"engines.{tree.watched.engine}"), _engine(tree, own, config.host)))
+    if config.host and every is not None:
+        made.extend(_on_host(config, trees, every, gpus))
     return made
 
 
-def _for_server(config: ProbeConfig, tree: _Tree, http: HttpOptions, gpus: _Gpus) -> Sequence[Plan]:
-    made = [Plan("engines." + tree.watched.engine, lambda: _engine(tree, http, config.host))]
-    if not config.host:
-        return made
+def _on_host(config: ProbeConfig, trees: Sequence[_Tree], every: _Every, gpus: _Gpus) -> Sequence[Plan]:
+    """What is seen of the servers on this host. Threads are read for all of them at once: the share of a core that this
+    may take is one, however many servers there are."""
+    made = []
     if not config.feeds:
-        # Whether the server computes on its CPU or on a GPU, this collector finds out itself: a host with GPUs may
-        # also have servers that use none.
-        made.append(Plan("devices.cpu", lambda: _cpu(tree, gpus)))
+        # Whether a server computes on its CPU or on a GPU, this collector finds out itself: a host with GPUs may also
+        # have servers that use none.
+        made += [Plan(tree.named("devices.cpu"), partial(_cpu, tree, gpus)) for tree in trees]
     if config.threads != "off":
-        fast = config.threads == "fast"
-        made.append(Plan("host.threads_pyspy", lambda: _pyspy(tree, fast), recorder=True))
+        made.append(Plan("host.threads_pyspy", partial(_pyspy, every, config.threads == "fast"), recorder=True))
     if config.gil:
-        made.append(Plan("host.gil", lambda: _gil(tree)))
-    made.append(Plan("host.threads_proc", lambda: _proc(tree)))
-    made.append(Plan("host.process", lambda: _process(tree)))
+        made += [Plan(tree.named("host.gil"), partial(_gil, tree)) for tree in trees]
+    made.append(Plan("host.threads_proc", partial(_proc, every)))
+    made += [Plan(tree.named("host.process"), partial(_process, tree)) for tree in trees]
     # Host-wide pressure is one source, however many servers are watched.
-    first = tree.watched is config.servers[0]
-    made.append(Plan("host.cgroup", lambda: _cgroup(tree, first)))
+    made += [Plan(tree.named("host.cgroup"), partial(_cgroup, tree, tree is trees[0])) for tree in trees]
     return made
+
+
+def _numbered(collector: str, number: int) -> str:
+    return collector if number == 1 else f"{collector}:{number}"
+
+
+def _place(url: str) -> str:
+    """A server's address in short, as in ``127.0.0.1:8000``."""
+    return url.partition("://")[2]
 
 
 class _Tree:
-    """One server's process tree, made on first use (by whichever thread needs it first) and shared."""
+    """One server's process tree, made on first use (by whichever thread needs it first) and shared. ``place`` tells it
+    apart from others, "" where it is the only one."""
 
-    def __init__(self, watched: WatchedServer) -> None:
+    def __init__(self, watched: WatchedServer, place: str) -> None:
         self.watched = watched
+        self.place = place
         self._lock = threading.Lock()
         self._tree: Processes | None = None
+
+    def named(self, collector: str) -> str:
+        """The name of that collector of this server."""
+        return f"{collector}:{self.place}" if self.place else collector
 
     def server(self) -> Server:
         """The server with its processes as they are now."""
@@ -113,7 +130,8 @@ class _Every:
         return [process for tree in self._trees for process in tree.tree().current()]
 
     def why_empty(self) -> str:
-        return next((says for tree in self._trees if (says := tree.tree().why_empty())), "")
+        says = [tree.tree().why_empty() for tree in self._trees]
+        return says[0] if all(says) else ""
 
 
 class _Gpus:
@@ -176,23 +194,26 @@ def _dcgm(address: str, http: HttpOptions, gpus: _Gpus) -> Callable[[], Collecto
     return make
 
 
-def _engine(tree: _Tree, http: HttpOptions, host: bool) -> Collector:
-    from gaptop_collectors.engines.registry import make_engine
+def _engine(tree: _Tree, http: HttpOptions, host: bool) -> Callable[[], Collector]:
+    def make() -> Collector:
+        from gaptop_collectors.engines.registry import make_engine
 
-    return make_engine(tree.server(), http, tree.tree() if host else None)
+        return make_engine(tree.server(), http, tree.tree() if host else None)
+
+    return (lambda: Announced(tree.server(), make)) if tree.place else make
 
 
 def _cpu(tree: _Tree, gpus: _Gpus) -> Collector:
     from gaptop_collectors.devices.cpu import CpuDevice
 
     gpus.looked.wait(_NVML_PATIENCE)
-    return CpuDevice(tree.tree(), on_gpu=gpus.have)
+    return CpuDevice(tree.tree(), tree.place, on_gpu=gpus.have)
 
 
-def _pyspy(tree: _Tree, fast: bool) -> Collector:
+def _pyspy(processes: Processes, fast: bool) -> Collector:
     from gaptop_collectors.host.threads_pyspy import PySpyThreads
 
-    return PySpyThreads(tree.tree(), fast)
+    return PySpyThreads(processes, fast)
 
 
 def _gil(tree: _Tree) -> Collector:
@@ -201,10 +222,10 @@ def _gil(tree: _Tree) -> Collector:
     return GilShares(tree.tree())
 
 
-def _proc(tree: _Tree) -> Collector:
+def _proc(processes: Processes) -> Collector:
     from gaptop_collectors.host.threads_proc import ProcThreads
 
-    return ProcThreads(tree.tree())
+    return ProcThreads(processes)
 
 
 def _process(tree: _Tree) -> Collector:

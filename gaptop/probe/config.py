@@ -20,7 +20,8 @@ class ConfigError(ValueError):
 @dataclass(frozen=True, slots=True)
 class WatchedServer:
     """A server as discovery found it. ``pids`` is empty where its processes cannot be seen. ``processes`` (pid, role,
-    name) is given only by a caller that started them itself and so knows their roles."""
+    name) is given only by a caller that started them itself and so knows their roles. ``headers`` are sent to it alone,
+    instead of those of the same name that are sent to all."""
 
     url: str
     engine: str
@@ -29,6 +30,7 @@ class WatchedServer:
     pids: tuple[int, ...] = ()
     sequence_cap: int | None = None
     processes: tuple[tuple[int, str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,12 @@ def parse(text: bytes | str) -> ProbeConfig:
     threads = _value(body, "threads", str, "auto")
     if threads not in _THREADS:
         raise ConfigError(f"threads is {threads!r}, not one of {', '.join(_THREADS)}")
-    headers = _value(body, "headers", dict, {})
     return ProbeConfig(
         origin_ns=_value(body, "origin_ns", int, None),
         restart=_value(body, "restart", bool, False),
         intern_base=_value(body, "intern_base", int, 0),
         servers=tuple(_server(item) for item in _value(body, "servers", list, [])),
-        headers={str(name): str(value) for name, value in headers.items()},
+        headers=_headers(body),
         ca=_value(body, "ca", str, None),
         insecure=_value(body, "insecure", bool, False),
         feeds=tuple(str(path) for path in _value(body, "feeds", list, [])),
@@ -104,7 +105,12 @@ def _server(body: Any) -> WatchedServer:
         pids=tuple(pids),
         sequence_cap=_value(body, "sequence_cap", int, None),
         processes=tuple(_process(item) for item in _value(body, "processes", list, [])),
+        headers=_headers(body),
     )
+
+
+def _headers(body: Mapping[str, Any]) -> Mapping[str, str]:
+    return {str(name): str(value) for name, value in _value(body, "headers", dict, {}).items()}
 
 
 def _process(body: Any) -> tuple[int, str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from gaptop.recording.lines import Frames, Header, Line, Range, Source, Verdict, times
 from gaptop.recording.writer import StreamWriter, WriteError
@@ -33,21 +33,35 @@ def write_snapshot(
     The file appears whole or not at all. Where ``path`` exists, ``-2``, ``-3`` ... is added to its stem; the path that
     was used comes back. Raises WriteError.
     """
+
+    def write(file: BinaryIO) -> None:
+        writer = StreamWriter(file, compress=True)
+        for line in _cut(lines, start - lookback, end + lookahead, writer):
+            writer.write(line)
+        writer.write(Range(start, end))
+        for verdict in verdicts:
+            writer.write(Verdict(verdict))
+        writer.close()
+
+    return write_whole(write, path)
+
+
+def write_whole(write: Callable[[BinaryIO], None], path: Path) -> Path:
+    """What ``write`` puts into the file that it is given, in a new one (mode 0600), whole or not at all, as
+    :func:`write_snapshot` does. Raises WriteError, also what ``write`` raises."""
     descriptor, partial = _partial_file(path)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            writer = StreamWriter(file, compress=True)
-            for line in _cut(lines, start - lookback, end + lookahead, writer):
-                writer.write(line)
-            writer.write(Range(start, end))
-            for verdict in verdicts:
-                writer.write(Verdict(verdict))
-            writer.close()
+            write(file)
+            file.flush()
             os.fsync(file.fileno())
         return _move_to_free_name(partial, path)
-    except OSError as error:
+    except (OSError, WriteError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
         raise WriteError(
-            f"cannot write {path}: {error.strerror}; make room, or start gaptop in another folder."
+            f"cannot write {path}: {cause.strerror}; make room, or start gaptop in another folder."
         ) from None
     finally:
         with contextlib.suppress(FileNotFoundError):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, BinaryIO, Final
 
 from gaptop.recording.context import Context, Repeats
 from gaptop.recording.lines import Tick, decode, encode, kind_of
 from gaptop.recording.reader import OpenError, open_stream
-from gaptop.recording.snapshot import LOOKAHEAD, LOOKBACK
+from gaptop.recording.snapshot import LOOKAHEAD, LOOKBACK, write_whole
 from gaptop.recording.writer import StreamWriter, WriteError
 
 _SEGMENTS: Final = 16
@@ -58,8 +60,7 @@ class Spool:
                 self._next_segment()
             self._segments[-1].writer.write(raw)
         except (OSError, WriteError) as error:
-            self.close()
-            self.says = f"nothing can be saved: {error} Then start gaptop again."
+            self._give_up(error)
 
     def lines(self, start: float, end: float) -> Iterator[bytes]:
         """The encoded lines that :func:`gaptop.recording.snapshot.write_snapshot` needs for this range: the header, the
@@ -70,9 +71,12 @@ class Spool:
         for segment in list(self._segments):
             if segment.ended < start - LOOKBACK or segment.began > end + LOOKAHEAD + _LATEST:
                 continue
-            segment.writer.sync()
-            copy = os.open(f"/proc/self/fd/{segment.file.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
-            with os.fdopen(copy, "rb") as file:
+            try:
+                segment.writer.sync()
+            except WriteError as error:
+                self._give_up(error)
+                raise WriteError(self.says) from None
+            with _opened_again(segment) as file:
                 try:
                     stream = open_stream(file)
                 except OpenError:
@@ -80,10 +84,37 @@ class Spool:
                 # A segment repeats what its forerunner told.
                 yield from (encode(line) for line in stream if not repeats.repeated(line))
 
+    def keep(self, path: Path) -> Path | None:
+        """Put everything into a new file that can be opened, as :func:`gaptop.recording.snapshot.write_snapshot` names
+        it; None where there is nothing. It is copied as it stands, so that no line can be in the way, and nothing can
+        be written to the spool afterwards. Raises WriteError."""
+        if self.says:
+            raise WriteError(self.says)
+        if not self._segments:
+            return None
+        with contextlib.suppress(WriteError):
+            # Where even that finds no room, the file is read up to its last whole line.
+            self._segments[-1].writer.close()
+        return write_whole(self._copy, path)
+
     def close(self) -> None:
         """Give the disk space back."""
         while self._segments:
             self._segments.popleft().file.close()
+
+    def _give_up(self, error: OSError | WriteError) -> None:
+        self.close()
+        cause = error if isinstance(error, OSError) else error.__cause__
+        why = cause.strerror if isinstance(cause, OSError) else str(error)
+        self.says = (
+            f"nothing can be saved: what comes is kept in {self._directory}, which cannot be written ({why}); make "
+            "room there, or set XDG_STATE_HOME to another folder, and start gaptop again."
+        )
+
+    def _copy(self, target: BinaryIO) -> None:
+        for segment in self._segments:
+            with _opened_again(segment) as file:
+                shutil.copyfileobj(file, target)
 
     def _tick(self, raw: bytes) -> None:
         line = decode(raw)
@@ -109,3 +140,8 @@ class Spool:
         file = os.fdopen(descriptor, "wb", buffering=0)
         writer = StreamWriter(file, compress=True, context=self._context)
         self._segments.append(_Segment(file, writer, self._now, self._now))
+
+
+def _opened_again(segment: _Segment) -> BinaryIO:
+    """For reading: it has no name any more."""
+    return os.fdopen(os.open(f"/proc/self/fd/{segment.file.fileno()}", os.O_RDONLY | os.O_CLOEXEC), "rb")

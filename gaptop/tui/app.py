@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -84,7 +83,6 @@ class GaptopApp(Choosing, Keeping):
         self._started = clock()
         self._cpu = (self._started, time.process_time())
         self._saving = False
-        self._watched = False
         self._catching_up = False
         self._told_end = False
 
@@ -93,9 +91,7 @@ class GaptopApp(Choosing, Keeping):
 
     def on_mount(self) -> None:
         self.push_screen(self._main)
-        self._watched = not self.is_headless and not terminal.is_lost()
         if not self.is_headless:
-            self._handle_signals()
             self._main.sweep.watch(link.remote(os.environ))
         if notices := self._options.notices:
             more = f"   (and {len(notices) - 1} more, see ?)" if len(notices) > 1 else ""
@@ -105,9 +101,6 @@ class GaptopApp(Choosing, Keeping):
 
     def _tick(self) -> None:
         """A frame: apply what came, move on, draw."""
-        if self._watched and terminal.is_lost():
-            self._terminal_lost()
-            return
         self._apply()
         self._measure()
         self._main.tick()
@@ -133,17 +126,9 @@ class GaptopApp(Choosing, Keeping):
             self._main.screen_share = (cpu - self._cpu[1]) / (wall - self._cpu[0])
             self._cpu = (wall, cpu)
 
-    def _handle_signals(self) -> None:
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._terminal_lost)
-        loop.add_signal_handler(signal.SIGTERM, self.exit)
-
-    def _terminal_lost(self) -> None:
-        terminal.leave_soon()
+    def terminal_lost(self) -> None:
+        super().terminal_lost()
         self._session.feed.close()
-        self.exit(return_code=129)
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):
@@ -166,6 +151,12 @@ class GaptopApp(Choosing, Keeping):
             says = f"Select it: {scene.clock(valley.start_s)}, {figures.seconds(length)} long"
             run = partial(self._main.pick, valley.id)
             yield SystemCommand(title, says, run, discover=place > len(valleys) - _RECENT)
+
+    def choose_theme(self, name: str) -> None:
+        """It lasts until the screen ends; what would keep it is told, and left to the user."""
+        super().choose_theme(name)
+        if name != self._options.theme and self._options.theme_kept:
+            self._main.notify_line(f"{self._options.theme_kept.format(name)} keeps this theme for the next time.")
 
     def action_pause(self) -> None:
         if self._session.feed.live:

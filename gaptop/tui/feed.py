@@ -60,14 +60,16 @@ class Keeper(Protocol):
 class ScreenOptions:
     """How to draw. ``ascii`` None asks locale and TERM, ``timezone`` None is the viewer's own, ``fps`` is a ceiling.
 
-    ``colours`` is what the terminal can show, ``keys`` are those in force, ``folded`` and ``order`` are lanes by their
-    digits, ``notices`` are said at the start. Without a ``keeper`` only snapshots are written.
+    ``colours`` is what the terminal can show, ``theme_kept`` tells what keeps a theme (with {} for its name), ``keys``
+    are those in force, ``folded`` and ``order`` are lanes by their digits, ``notices`` are said at the start. Without a
+    ``keeper`` only snapshots are written.
     """
 
     ascii: bool | None = None
     braille: bool = True
     colours: System = "true"
     theme: str = "ansi-dark"
+    theme_kept: str = ""
     keys: Keymap = field(default_factory=usual)
     folded: frozenset[int] = frozenset()
     order: tuple[int, ...] = ()

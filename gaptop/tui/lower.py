@@ -84,7 +84,7 @@ class Lower:
         listed = (scene.assessment.valleys, self.listing) if self.mode == "list" else None
         key = (
             *(valley, scene.assessment.sentence, scene.chosen, scene.start, width, rows, moving, besides(scene)),
-            *(str(alert), self.mode, scene.fact, self._first, listed),
+            *(str(alert), self.mode, scene.fact, self._first, listed, tuple(scene.sources)),
         )
         if key != self._key:
             self._key = key

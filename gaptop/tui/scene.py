@@ -79,19 +79,21 @@ class Scene:
         return None if t is None or not self.view.shows(t) else self.view.column_at(t) - self.view.first
 
 
-def explained(assessment: Assessment, view: View, chosen: str | None) -> Valley | None:
+def explained(assessment: Assessment, view: View, chosen: str | None, *, going: bool = True) -> Valley | None:
     """The valley that the detail is about: the chosen one, else an open one, else the costliest in view.
 
-    Preferring cost to novelty keeps the detail readable while small dips come and go.
+    Preferring cost to novelty keeps the detail readable while small dips come and go. Where the stream is not ``going``
+    on any more, the one that was open at its end is no news either.
     """
     valleys = assessment.valleys
     for valley in valleys:
         if valley.id == chosen:
             return valley
     for valley in reversed(valleys):
-        if valley.end_s is None and assessment.now - valley.start_s >= 1.0:
+        if going and valley.end_s is None and assessment.now - valley.start_s >= 1.0:
             return valley
-    seen = [v for v in valleys if v.start_s < view.end and (v.end_s is None or v.end_s > view.start)]
+    start, end = view.start, view.end
+    seen = [v for v in valleys if v.start_s < end and (v.end_s is None or v.end_s > start)]
     best = valleys[-1] if valleys and not seen else None
     return max(seen, key=lambda valley: cost(valley, assessment.now), default=best)
 

@@ -112,4 +112,8 @@ def counting(driver: type[Driver], count: Callable[[int], None]) -> type[Driver]
             count(len(data.encode(errors="replace")))
             return super().write(data)
 
+        def _run_input_thread(self) -> None:
+            """Textual's own would print what this thread dies of; threading.excepthook tells."""
+            self.run_input_thread()
+
     return CountingDriver

@@ -12,6 +12,7 @@ from textual.app import App
 from textual.filter import LineFilter, Monochrome, NoColor
 
 from gaptop.tui.looks import ANSI_THEMES, System
+from gaptop.tui.mortal import MortalApp
 from gaptop.tui.themes import COLOUR_BLIND, Colourless, ThemeFilter
 
 _CONSOLE: Final[dict[System, Literal["standard", "256", "truecolor"]]] = {
@@ -22,7 +23,7 @@ _CONSOLE: Final[dict[System, Literal["standard", "256", "truecolor"]]] = {
 }
 
 
-class ThemedApp(App[None]):
+class ThemedApp(MortalApp):
     """``system`` says how many colours the terminal shows. Where those are sixteen or none, a theme's own colours would
     be guessed at, so there are only the themes that leave colours to the terminal."""
 

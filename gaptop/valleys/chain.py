@@ -90,7 +90,7 @@ def _front(evidence: Evidence) -> Link:
 def _queue(evidence: Evidence) -> Link:
     if evidence.waiting is None:
         return Link("queue", "not_seen", "sched.waiting", None, "waiting requests not seen")
-    deferred = evidence.deferred or 0.0
+    deferred = 0.0 if evidence.deferred is None else evidence.deferred.mean
     says = f"{evidence.waiting.mean:.1f} waiting" + (f", {deferred:.1f} of them deferred" if deferred >= SOME else "")
     says += f" ({evidence.waiting_why})" if evidence.waiting_why else ""
     return Link("queue", "fine", "sched.waiting", round(evidence.waiting.mean, 3), says)

@@ -110,6 +110,7 @@ class Episode:
             agreeing=agreeing,
             stacks=hot_paths(timeline, self.scope, start, end) if final else (),
             members=self._members(measures),
+            server=self.server if self.scope.metrics else "",
         )
         return self.valley
 

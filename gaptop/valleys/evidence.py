@@ -199,7 +199,7 @@ class Evidence:
     waiting: Gauge | None = None
     waiting_why: str = ""
     """Where ``waiting`` was not read but follows from something else: from what."""
-    deferred: float | None = None
+    deferred: Gauge | None = None
     gauges_every: float | None = None
     """Seconds between two movements of the server's gauges, where they move too rarely to tell of the stretch."""
     limit: float | None = None
@@ -208,6 +208,8 @@ class Evidence:
     hit_ratio_before: float | None = None
     """Share of the looked-up prompt tokens that the prefix cache held."""
     preemptions: float | None = None
+    recomputed_flow: float | None = None
+    """About how many tokens a second preempted requests had to compute again."""
     finished: float | None = None
     sleeping: float | None = None
     awake_for: float | None = None

@@ -27,6 +27,7 @@ from gaptop.valleys.gather_device import (
 from gaptop.valleys.gather_host import stopped_roles, thread_views
 from gaptop.valleys.gather_prompt import prompt_flow, prompt_late, prompt_settled
 from gaptop.valleys.gather_ranks import ranks
+from gaptop.valleys.gather_recompute import recomputed_flow
 from gaptop.valleys.gather_server import Told
 from gaptop.valleys.gather_steps import progress_between
 from gaptop.valleys.model import ValleyKind
@@ -72,7 +73,7 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
     threads = thread_views(timeline, scope, start, end, before)
     views = timeline.sources
     server = Told(timeline, metrics, start, end, before)
-    running, waiting = server.gauge("sched.running"), server.gauge("sched.waiting")
+    running, waiting, kv = (server.gauge(name) for name in ("sched.running", "sched.waiting", "kv.used"))
     limit = reading.highest(timeline, "sched.limit", metrics, start, end)
     why = "" if waiting is not None else _none_waits(scope, running, limit)
     prefilling = server.mean("slots.prefilling")
@@ -112,7 +113,8 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         deferred=server.deferred(),
         gauges_every=server.gauges_every,
         limit=limit,
-        kv=server.gauge("kv.used"),
+        kv=kv,
+        recomputed_flow=recomputed_flow(timeline, metrics, start, end, kv, running, before),
         preemptions=reading.increase(timeline, "sched.preemptions", metrics, start, end + LOOK_AHEAD)
         or reading.increase(timeline, "sched.preemptions", metrics, start, end),
         finished=reading.increase(timeline, "sched.finished", metrics, start, end),

@@ -68,14 +68,13 @@ class Told:
         before = self.before.mean(signal, self.metrics)
         return reading.gauge(self.timeline, signal, self.metrics, self.start, self.end, self.period, before)
 
-    def deferred(self) -> float | None:
+    def deferred(self) -> Gauge | None:
         """Requests passed over, as they were read inside the time like the other gauges."""
         items = reading.series(self.timeline, "sched.waiting_by_reason", self.metrics)
         passed = [item for item in items if split_key(item.key)[1].get("reason") == "deferred"]
         if not self._moves("sched.waiting_by_reason"):
             return None
-        found = reading.gauge_of(self.timeline, passed, self.start, self.end, self.period, None)
-        return None if found is None else found.mean
+        return reading.gauge_of(self.timeline, passed, self.start, self.end, self.period, None)
 
     def mean(self, signal: str) -> float | None:
         """A gauge's mean over all of the time, also what was read just before it."""

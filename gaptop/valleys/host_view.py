@@ -23,6 +23,9 @@ WAITS: Final = frozenset({"idle", "poll", "await_requests"})
 BUSY: Final = 0.5
 """A thread that works for half of the time or more holds the others up."""
 
+RESTS: Final = 0.25
+"""Of its busy level: a device with work reads more, however small the batch, and also where it computes again."""
+
 ON_CPU: Final = 0.8
 """A thread that is on a core this much of the time computes, also in code that no rule knows."""
 
@@ -160,6 +163,15 @@ def critical(evidence: Evidence) -> CriticalView:
         on_cpu=on_cpu if worst.on_cpu is None else worst.on_cpu,
         wants_cpu=wants_cpu,
     )
+
+
+def rests_for_host(evidence: Evidence) -> bool:
+    """Whether the device rested although requests ran all the time, while a critical thread did host work: then what
+    keeps other requests out is not why."""
+    running, busy = evidence.running, evidence.busy
+    if busy is None or running is None or running.low < 1.0 or busy >= RESTS * (evidence.busy_level or 1.0):
+        return False
+    return (critical(evidence).work or 0.0) >= BUSY
 
 
 def engine_alone(evidence: Evidence) -> float:

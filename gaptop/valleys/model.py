@@ -186,6 +186,7 @@ class Valley:
     valleys counts each token once. ``became_level``: it did not end by a rise, but what it fell to lasted so long that
     it counts as the usual from then on; what is lost after it is no valley's. ``stacks`` are those of its critical
     threads, where they were seen; told once nothing changes them any more. ``members`` are its parts by device.
+    ``server`` is the address of the server whose it is ("" where no server is known).
     """
 
     id: str
@@ -208,6 +209,7 @@ class Valley:
     agreeing: tuple[str, ...] = ()
     stacks: tuple[ThreadStacks, ...] = ()
     members: tuple[Member, ...] = ()
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

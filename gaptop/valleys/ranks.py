@@ -15,6 +15,7 @@ from gaptop.valleys.model import Verdict
 from gaptop.valleys.scope import CRITICAL_ROLES, ENGINE_ROLES, DeviceRef, ProcessRef, Scope
 
 MAPPING_UNKNOWN: Final = "which of the server's engines works on this device (mapping unknown)"
+NEIGHBOURS: Final = "what the other servers on the same device did: this argument is from one server's requests alone"
 ALL_ENGINES: Final = "this engine's own requests and tokens: the server's metrics add up all of its engines"
 _RANK: Final = re.compile(r"_DP(\d+)")
 
@@ -55,13 +56,18 @@ def together(scope: Scope, first: str, second: str) -> bool:
 
 
 def qualified(verdict: Verdict, scope: Scope, whole: Scope) -> Verdict:
-    """A verdict on the part ``scope`` of a server with several engines: it says what could not be told apart, and is
-    never of high confidence."""
-    if scope.engines < 2 or (scope.mapped and len(scope.devices) == len(whole.devices)):
+    """A verdict on the part ``scope`` of a server with several engines, or on a device of several servers: it says what
+    could not be told apart, and is never of high confidence. That one of several servers has no request is no more than
+    a guess at why a device of all of them is idle."""
+    shared = bool(scope.neighbours and scope.devices)
+    unseen: tuple[str, ...] = (NEIGHBOURS,) if shared else ()
+    if scope.engines > 1 and not (scope.mapped and len(scope.devices) == len(whole.devices)):
+        unseen += (ALL_ENGINES,) if scope.mapped else (MAPPING_UNKNOWN, ALL_ENGINES)
+    if not unseen:
         return verdict
-    unseen = (ALL_ENGINES,) if scope.mapped else (MAPPING_UNKNOWN, ALL_ENGINES)
     confidence = "medium" if verdict.confidence == "high" else verdict.confidence
-    return replace(verdict, unseen=(*unseen, *verdict.unseen), confidence=confidence)
+    said = replace(verdict, unseen=(*unseen, *verdict.unseen), confidence=confidence)
+    return replace(said, confidence="low", doubt=NEIGHBOURS) if shared and said.cause == "no_demand" else said
 
 
 def ranks_of(scope: Scope, device: DeviceRef) -> Ranks | None:

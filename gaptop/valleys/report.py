@@ -73,6 +73,7 @@ def valley_json(timeline: Timeline, valley: Valley) -> dict[str, Any]:
     return {
         "id": valley.id,
         "kind": valley.kind,
+        "server": valley.server or None,
         "devices": list(valley.devices),
         "start_s": rounded(valley.start_s),
         "end_s": rounded(valley.end_s),
@@ -173,6 +174,8 @@ def _health(timeline: Timeline, views: Mapping[str, SourceView], start: float, e
     """Every source, and every collector that never got as far as one; one that did is told by its sources."""
     found = []
     with_sources = {view.info.collector for view in views.values()}
+    # As the runner calls it, which tells the collectors of several servers apart.
+    with_sources |= {health.collector for source, health in timeline.health.items() if source in views}
     for source in sorted({*views, *timeline.health}):
         view, health = views.get(source), timeline.health.get(source)
         if view is None and source in with_sources and health is not None and health.state in ("ok", "ended"):

@@ -15,7 +15,7 @@ from gaptop.valleys.idle_time import Taken, by_cause
 from gaptop.valleys.member import Watched
 from gaptop.valleys.model import Assessment, LedgerRow, Rounded, Valley
 from gaptop.valleys.rounding import centred
-from gaptop.valleys.scope import device_label, label_of
+from gaptop.valleys.scope import device_label
 
 DIGITS: Final = 4
 """Seconds and ratios are rounded to a tenth of a millisecond: far under every bound, and the same everywhere."""
@@ -77,12 +77,10 @@ def ledger_of(
         counted[item.source] = min(end, item.counted_to_s)
         if item.judged_from_s is not None:
             taken.until(item.source, item.judged_from_s)
-    servers = [label_of(source) for source in sorted(timeline.sources) if source.startswith("metrics/")]
-    server = servers[0] if servers else "server"
     lost: list[ledger.Loss] = []
     for valley in sorted(valleys, key=lambda item: not item.final):
         idle = by_cause(timeline, valley, taken, start=start, counted=counted, rounding=rounding)
-        lost += ledger.losses(valley, server, idle, start, end)
+        lost += ledger.losses(valley, valley.server or "server", idle, start, end)
     return ledger.rows(times, lost)
 
 

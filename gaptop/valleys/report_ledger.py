@@ -26,7 +26,7 @@ def device_names(devices: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     numbered = {
         device["uuid"]: f"GPU {device['index']} {plain[device['uuid']]}"
         for device in devices
-        if shared[plain[device["uuid"]]] > 1 and device["index"] is not None
+        if shared[plain[device["uuid"]]] > 1 and device["index"] is not None and device["kind"] != "cpu"
     }
     found = {**plain, **numbered}
     twice = Counter(found.values())

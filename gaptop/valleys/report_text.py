@@ -14,6 +14,7 @@ from gaptop.valleys.report_events import event_lines
 from gaptop.valleys.report_ledger import device_names, ledger_lines
 from gaptop.valleys.report_recurring import recurring_lines
 from gaptop.valleys.report_words import doubtful, idle_seconds, longest_gap, name, resolution
+from gaptop.valleys.scope import place_of
 
 SHOWN: Final = 12
 """Valleys listed; the rest is counted."""
@@ -161,7 +162,7 @@ def _valleys(report: Mapping[str, Any], width: int) -> list[str]:
         return ["Valleys: none", ""]
     lines = [f"Valleys: {len(found)}, worst first (UTC, and seconds since the start of the stream)"]
     for valley in found[:SHOWN]:
-        lines += _headline(valley, width, ended=report["ended"])
+        lines += _headline(valley, width, ended=report["ended"], several=len(report["source"]["servers"]) > 1)
     if len(found) > SHOWN:
         rest: dict[str, int] = {}
         for valley in found[SHOWN:]:
@@ -182,7 +183,8 @@ def _clock(valley: Mapping[str, Any]) -> str:
     return valley["start_utc"][11:21] if valley["start_utc"] else "--:--:--.-"
 
 
-def _headline(valley: Mapping[str, Any], width: int, *, ended: bool) -> list[str]:
+def _headline(valley: Mapping[str, Any], width: int, *, ended: bool, several: bool) -> list[str]:
+    """When, how long, why, and what it cost; of several servers also whose it is."""
     cause = CAUSE_NAMES.get(valley["cause"], valley["cause"])
     detail = f" ({valley['detail']})" if valley["detail"] else ""
     marks = [valley["confidence"], "confirmed" if valley["confirmed"] else "suspected"]
@@ -205,7 +207,8 @@ def _headline(valley: Mapping[str, Any], width: int, *, ended: bool) -> list[str
         still = " until it became the usual level"
     error = doubtful(valley["start_error_s"])
     when = f"{_clock(valley)} {valley['start_s']:8.2f} s ±{error} {_length(valley):6.2f} s long"
-    lines = _wrap(f"{when}  {LETTERS[valley['cause']]} {cause}{detail}", width, "  ")
+    at = f" at {name(place_of(valley['server']))}" if several and valley["server"] else ""
+    lines = _wrap(f"{when}  {LETTERS[valley['cause']]} {cause}{detail}{at}", width, "  ")
     return lines + _wrap(f"{' ' * 10} {valley['kind']}{still}; {', '.join(marks)}{idle}; {cost}", width, "  ")
 
 

@@ -74,7 +74,8 @@ class Scope:
     """Everything that can speak about one group of devices and the server that they work for.
 
     ``engines`` and ``api_servers`` count processes (data parallel ranks; front ends), 1 where none is known to be more.
-    ``mapped`` is false where several engines run and nobody knows which of them works on these devices.
+    ``mapped`` is false where several engines run and nobody knows which of them works on these devices. ``neighbours``
+    are other watched servers that work on these devices too.
     """
 
     metrics: tuple[str, ...]
@@ -86,6 +87,7 @@ class Scope:
     engines: int = 1
     api_servers: int = 1
     mapped: bool = True
+    neighbours: tuple[str, ...] = ()
 
     @property
     def all_sources(self) -> tuple[str, ...]:
@@ -98,9 +100,15 @@ def label_of(source: str) -> str:
     return source.partition("/")[2] or source
 
 
+def place_of(url: str) -> str:
+    """A server's address in short, as in ``127.0.0.1:8000``."""
+    return url.partition("://")[2] or url
+
+
 def scopes(timeline: Sources) -> tuple[Scope, ...]:
     """Group all sources by server. A device without known pids belongs to the only server, else it stands alone; one on
-    which none of the server's processes was found is not the server's where another device has some."""
+    which none of the server's processes was found is not the server's where another device has some. Of several servers
+    one whose processes are not known has none of the threads that are seen: they may be another's."""
     infos = [timeline.sources[key].info for key in sorted(timeline.sources)]
     servers = [info for info in infos if info.id.startswith("metrics/")]
     devices = measured([info for info in infos if info.kind == "device"])
@@ -108,13 +116,15 @@ def scopes(timeline: Sources) -> tuple[Scope, ...]:
     shared = [info.id for info in infos if info.kind == "host" and "/" not in info.id]
     found = []
     taken: set[str] = set()
+    alone = len(servers) == 1
     for server in servers:
         pids = _pids(server.entity.get("pids"))
-        mine = _working_for(devices, pids, alone=len(servers) == 1)
+        mine = _working_for(devices, pids, alone=alone)
         taken.update(device.source for device in mine)
-        alone = len(servers) == 1 or not pids
         refs = [process_ref(info) for info in processes if alone or info.entity.get("pid") in pids]
-        found.append(_scope((server,), mine, refs, [*_beside(server, infos, len(servers) == 1), *shared]))
+        scope = _scope((server,), mine, refs, [*_beside(server, infos, alone), *shared])
+        others = [other for other in servers if other is not server and _on_any(mine, other)]
+        found.append(replace(scope, neighbours=tuple(label_of(other.id) for other in others)))
     rest = tuple(device for device in devices if device.source not in taken)
     for device in rest:
         refs = [process_ref(info) for info in processes if not servers or _on(device, info)]
@@ -231,6 +241,12 @@ def _works_for(device: DeviceRef, pids: frozenset[int], *, alone: bool, used: bo
         return True
     # Measured to be without ours: another may be the one that works. While none is, it may still become ours.
     return alone and (device.is_cpu or device.pids is None or not used)
+
+
+def _on_any(devices: Sequence[DeviceRef], server: Source) -> bool:
+    """Whether a process of that server is on one of them."""
+    pids = _pids(server.entity.get("pids"))
+    return any(device.pids and device.pids & pids for device in devices)
 
 
 def _on(device: DeviceRef, info: Source) -> bool:

@@ -9,7 +9,7 @@ from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import reading
 from gaptop.valleys.detect import ACTIVE
 from gaptop.valleys.model import CAUSE_NAMES, Assessment, Cause, LedgerRow, Valley
-from gaptop.valleys.scope import tells_busy
+from gaptop.valleys.scope import place_of, tells_busy
 
 THREADS_REMEDY: Final = "run `sudo gaptop record -o - | gaptop open -`"
 STRAY: Final = 0.5
@@ -22,19 +22,22 @@ NO_ANSWER: Final = frozenset({"late", "failing", "absent", "refused"})
 
 
 def sentence(timeline: Timeline, state: Assessment) -> str:
-    """What to know now: a server that no longer answers, an open valley, else the last one, else that none was yet.
-    Of what has ended: what cost most."""
+    """What to know now: that no server answers any longer, an open valley, else the last one, else that none was yet.
+    Of what has ended: what cost most. Of several servers the valley's is named."""
     if not state.ended and (silent := _silent(timeline)):
         return silent
+    several = sum(source.startswith("metrics/") for source in timeline.sources) > 1
     if state.ended and len(state.valleys) > 1:
-        return _of_all(state, _threads_remedy(timeline))
+        return _of_all(state, _threads_remedy(timeline), several)
     if state.valleys:
         going = [valley for valley in state.valleys if valley.end_s is None]
-        return _of(going[-1] if going else state.valleys[-1], state, _threads_remedy(timeline))
+        valley = going[-1] if going else state.valleys[-1]
+        at = f"{place_of(valley.server)}: " if several and valley.server else ""
+        return at + _of(valley, state, _threads_remedy(timeline))
     return _none_yet(timeline, state)
 
 
-def _of_all(state: Assessment, remedy: str) -> str:
+def _of_all(state: Assessment, remedy: str, several: bool) -> str:
     """The cause that cost most tokens (where nobody knows tokens: most idle time, else it lasted longest), and its
     costliest valley."""
     costs: dict[Cause, tuple[float, float, float]] = {}
@@ -46,7 +49,8 @@ def _of_all(state: Assessment, remedy: str) -> str:
     count = f"{len(state.valleys)} valleys"
     if not costs:
         longest = max(state.valleys, key=lambda valley: _reached(valley, state) - valley.start_s)
-        return f"{count}, and nothing was lost in any; the longest, {_argument(longest, state, remedy, 'it')}"
+        at = _at(longest, several)
+        return f"{count}, and nothing was lost in any; the longest, {at}{_argument(longest, state, remedy, 'it')}"
     worst = max(costs, key=lambda cause: costs[cause])
     mine = [valley for valley in state.valleys if valley.verdict.cause == worst]
     heaviest = max(mine, key=lambda valley: _cost(valley, state))
@@ -57,17 +61,25 @@ def _of_all(state: Assessment, remedy: str) -> str:
         lost = f"{idle:.1f} s of device time" if seen else f"{seconds:.1f} s whose cost was not seen"
     whom = "causes unknown" if worst == "unknown" else CAUSE_NAMES[worst]
     most = f"most was lost to {whom}, {lost} in {len(mine)} of {count}"
-    return f"{most}; its costliest, {_argument(heaviest, state, remedy, 'it')}"
+    return f"{most}; its costliest, {_at(heaviest, several)}{_argument(heaviest, state, remedy, 'it')}"
+
+
+def _at(valley: Valley, several: bool) -> str:
+    return f"at {place_of(valley.server)}, " if several and valley.server else ""
 
 
 def _silent(timeline: Timeline) -> str:
-    """Why nothing is known of the server now; "" while its metrics come."""
+    """Why nothing is known of the server now; "" while its metrics come, or those of another one."""
+    said = []
     for source, view in sorted(timeline.sources.items()):
         health = view.health
-        if source.startswith("metrics/") and health is not None and health.state in NO_ANSWER:
-            age = "" if view.newest is None else f"no reading of the server for {timeline.now - view.newest:.0f} s"
-            return ": ".join(part for part in (age, health.says) if part)
-    return ""
+        if not source.startswith("metrics/"):
+            continue
+        if health is None or health.state not in NO_ANSWER:
+            return ""
+        age = "" if view.newest is None else f"no reading of the server for {timeline.now - view.newest:.0f} s"
+        said.append(": ".join(part for part in (age, health.says) if part))
+    return said[0] if said else ""
 
 
 def _threads_remedy(timeline: Timeline) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.benchmarks.table import Row, text
 
-MODULES: Final = ("exposition", "timeline", "analyst", "start", "gaps", "server", "host", "vllm", "own", "lab")
+MODULES: Final = ("exposition", "timeline", "frame", "analyst", "start", "gaps", "server", "host", "vllm", "own", "lab")
 
 
 def main(names: list[str]) -> None:

@@ -58,7 +58,7 @@ def _loaded(what: str, url: str, pids: Sequence[int], watchers: Callable[[], Ite
 
 def _probe(url: str) -> subprocess.Popen[bytes]:
     """gaptop's measuring process as ``gaptop URL`` starts it."""
-    target = Target(address=url)
+    target = Target(addresses=(url,))
     command = [sys.executable, "-m", "gaptop.probe"]
     probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert probe.stdin is not None

@@ -42,14 +42,17 @@ def test_no_server_is_one_sentence(tmp_path: Path, environ: dict[str, str], argu
     assert not (tmp_path / "never.gaptop").exists()
 
 
-def test_two_servers_are_listed(environ: dict[str, str], fake_server: Callable[[], FakeServer]) -> None:
+def test_all_servers_of_the_host_are_listed_and_watched(
+    environ: dict[str, str], fake_server: Callable[[], FakeServer]
+) -> None:
     servers = fake_server(), fake_server()
-    done = subprocess.run([GAPTOP, "--once"], env=environ, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "servers found; choose one by its URL or PID" in done.stderr
+    done = subprocess.run([GAPTOP, "--for", "4s", "--json"], env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "servers found on this host, and all are watched" in done.stderr
+    watched = {server["url"]: server["pids"] for server in json.loads(done.stdout)["source"]["servers"]}
     for server in servers:
         assert f"{server.url}  vLLM 0.32.0  tiny  pid {server.process.pid}\n" in done.stderr
+        assert watched[server.url] == [server.process.pid]
 
 
 def test_ctrl_c_prints_what_there_is(environ: dict[str, str], fake_server: Callable[[], FakeServer]) -> None:

@@ -1,4 +1,5 @@
-"""The screen as pictures, compared with those that a person looked at. Update: pytest --snapshot-update."""
+"""More of the screen as pictures that a person looked at (its states are in test_tui_state_snapshots). Update: pytest
+--snapshot-update."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.screenshots.__main__ import canned_app
+from tests.snapshots.canned_app import canned_app
 from tests.snapshots.fleets import fleet_app
 from tests.snapshots.recurring import recurring_app
 
@@ -18,20 +19,6 @@ Compare = Callable[..., bool]
 async def settle(pilot: Pilot[Any]) -> None:
     """Until the first frame with all of the canned minute is drawn."""
     await pilot.pause(0.2)
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_live(snap_compare: Compare, size: tuple[int, int]) -> None:
-    assert snap_compare(canned_app(), terminal_size=size, run_before=settle)
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_ascii(snap_compare: Compare, size: tuple[int, int]) -> None:
-    assert snap_compare(canned_app(ascii_only=True), terminal_size=size, run_before=settle)
-
-
-def test_zoomed_to_the_selected_valley(snap_compare: Compare) -> None:
-    assert snap_compare(canned_app(), press=["n", "n", "enter"], terminal_size=(120, 40), run_before=settle)
 
 
 def test_simulated_is_said_plainly(snap_compare: Compare) -> None:

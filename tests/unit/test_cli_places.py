@@ -51,8 +51,8 @@ def test_without_a_folder_there_is_no_log_and_a_reason(tmp_path: Path) -> None:
     assert paths.start_log() is None
     assert paths.log_path() is None
     assert "XDG_STATE_HOME" in paths.no_log()
-    assert probe_config(Target(), None)["log"] is None
-    assert probe_config(Target(), None)["state"] is None  # never the temporary folder, which is everybody's
+    assert probe_config(Target(), ())["log"] is None
+    assert probe_config(Target(), ())["state"] is None  # never the temporary folder, which is everybody's
     assert paths.activities_file() is None
     assert not (tmp_path / "~").exists()
 
@@ -70,7 +70,7 @@ def test_without_a_folder_a_snapshot_can_still_be_cut() -> None:
 
 def test_what_the_probe_learns_is_kept_in_the_users_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert probe_config(Target(), None)["state"] == str(tmp_path / "gaptop")
+    assert probe_config(Target(), ())["state"] == str(tmp_path / "gaptop")
 
 
 def test_without_any_folder_the_screen_says_that_nothing_can_be_saved(monkeypatch: pytest.MonkeyPatch) -> None:

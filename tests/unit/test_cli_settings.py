@@ -112,7 +112,7 @@ def show(target: Target, look: Look) -> None:
     click.echo(
         json.dumps(
             {
-                **{"url": target.address, "threads": target.threads, "gil": target.gil, "ca": target.ca_file},
+                **{"url": list(target.addresses), "threads": target.threads, "gil": target.gil, "ca": target.ca_file},
                 **{"gpu": target.gpu, "host": target.host, "insecure": target.insecure, "dcgm": list(target.dcgm)},
                 **{"token_file": target.headers.get("Authorization"), "header": target.headers.get("X-A")},
                 **{"theme": look.theme, "colours": look.colours, "symbols": look.symbols, "mouse": look.mouse},
@@ -122,7 +122,7 @@ def show(target: Target, look: Look) -> None:
 
 
 TYPED = [
-    ("url", ["http://a:1"], "http://a:1", "http://b:1", "http://c:1"),
+    ("url", ["http://a:1"], ["http://a:1"], ["http://b:1"], ["http://c:1"]),
     ("threads", ["--threads", "fast"], "fast", "off", "auto"),
     ("gil", ["--gil"], True, False, True),
     ("gil", ["--no-gil"], False, True, True),
@@ -184,7 +184,7 @@ WRONG = [
     ('timezone = "Mars"', 1, '"Europe/Berlin"'),
     ('timezone = "../../etc/passwd"', 1, '"Europe/Berlin"'),
     ("dcgm = [1]", 1, "a list of texts"),
-    ("url = 8000", 1, "text in quotes"),
+    ("url = 8000", 1, "a list of texts"),
     ("lanes = 3", 1, "write [lanes] in a line of its own"),
     ('[lanes]\nfold = ["powr"]', 2, "'powr' is no lane; did you mean 'power'?"),
     ("[lanes]\nfold = [12]", 2, "12 is no lane; it is one of devices, "),

@@ -22,7 +22,7 @@ from gaptop_collectors.target import Server, ServerProcess
 @click.command()
 @target_options
 def show(target: Target) -> None:
-    click.echo(json.dumps({"address": target.address, "headers": dict(target.headers)}))
+    click.echo(json.dumps({"addresses": list(target.addresses), "headers": dict(target.headers)}))
 
 
 def run(*arguments: str, **environment: str) -> tuple[int, str]:
@@ -69,10 +69,10 @@ def server(url: str, pid: int) -> Server:
     ("found", "code", "says"),
     [
         ([], Exit.NOTHING_TO_OBSERVE, "gaptop demo"),
-        ([server("http://127.0.0.1:8000", 11), server("http://127.0.0.1:8001", 12)], Exit.USAGE, "pid 12"),
+        ([server(f"http://127.0.0.1:{8000 + number}", number) for number in range(9)], Exit.USAGE, "pid 8"),
     ],
 )
-def test_none_and_several_servers_are_told(
+def test_none_and_too_many_servers_are_told(
     monkeypatch: pytest.MonkeyPatch, found: Sequence[Server], code: Exit, says: str
 ) -> None:
     monkeypatch.setattr(discovery, "discover", lambda *arguments: list(found))
@@ -94,13 +94,13 @@ def test_the_gpus_are_asked_only_where_the_command_lines_leave_a_question(monkey
         return (11,)
 
     monkeypatch.setattr(nvml_pids, "compute_pids", compute_pids)
-    assert choose(Target()) == one
+    assert choose(Target()) == (one,)
     assert len(asked) == 1, "nothing was found without"
     by_command_line[:] = [replace(one, says="is not up yet")]
     choose(Target())
     assert len(asked) == 2
     by_command_line[:] = [other]
-    assert choose(Target()) == other
+    assert choose(Target()) == (other,)
     by_command_line[:] = []
     with pytest.raises(Stop):
         choose(Target(gpu=False))
@@ -116,13 +116,13 @@ def test_an_address_is_a_url_or_a_pid(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(discovery, "discover", discover)
     for address in ("4711", "https://host:1"):
-        choose(Target(address=address))
+        choose(Target(addresses=(address,)))
     assert asked == [(None, 4711), ("https://host:1", None)]
 
 
 def test_a_url_is_completed_and_its_password_becomes_a_header() -> None:
     told = json.loads(CliRunner().invoke(show, ["me:secret@localhost:8000/metrics"]).stdout)
-    assert told["address"] == "http://localhost:8000"
+    assert told["addresses"] == ["http://localhost:8000"]
     assert told["headers"]["Authorization"].startswith("Basic ")
     assert run("ftp://localhost")[0] == Exit.USAGE
 
@@ -143,7 +143,7 @@ def test_a_password_in_a_command_line_is_warned_of_and_not_repeated() -> None:
 @click.command()
 @target_options
 def exporters(target: Target) -> None:
-    click.echo(json.dumps(probe_config(target, None)["dcgm"]))
+    click.echo(json.dumps(probe_config(target, ())["dcgm"]))
 
 
 def test_exporters_are_checked_and_each_is_named_once() -> None:
@@ -167,7 +167,7 @@ def test_an_exporters_password_in_a_command_line_is_warned_of_and_not_repeated()
 
 
 def test_the_probe_gets_secrets_in_its_configuration_only() -> None:
-    config = probe_config(Target(headers={"Authorization": "Bearer abc"}), server("http://127.0.0.1:8000", 11))
+    config = probe_config(Target(headers={"Authorization": "Bearer abc"}), (server("http://127.0.0.1:8000", 11),))
     assert config["headers"] == {"Authorization": "Bearer abc"}
     assert "abc" not in json.dumps(config["servers"])
 

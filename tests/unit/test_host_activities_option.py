@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 
-from gaptop.cli import doctor
 from gaptop.cli.ending import Ending
 from gaptop.cli.feeds import StreamFeed
 from gaptop.cli.main import cli
@@ -192,11 +191,3 @@ def test_the_readmes_example_is_a_rule(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [[], ["open"], ["report"], ["demo"]])
 def test_the_option_stands_in_the_help(command: list[str]) -> None:
     assert "--activities FILE" in run(*command, "--help").stdout
-
-
-def test_doctor_tells_whether_they_can_be_used(tmp_path: Path) -> None:
-    own = tmp_path / "activities.toml"
-    own.write_text(RULE)
-    assert doctor._fault(own) is None
-    own.write_text(BROKEN)
-    assert "line 5" in str(doctor._fault(own))

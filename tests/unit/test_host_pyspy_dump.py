@@ -176,14 +176,15 @@ def server(*processes: ServerProcess, says: str = "") -> Server:
 def test_of_a_server_the_python_processes_are_looked_at_the_critical_one_first(monkeypatch: pytest.MonkeyPatch) -> None:
     api, engine = ServerProcess(1, "api", "vllm", True, 1), ServerProcess(2, "engine", "EngineCore", True, 1)
     compiler, helper = ServerProcess(3, "other", "ptxas", False, 1), ServerProcess(4, "other", "x", True, 1)
-    monkeypatch.setattr(command, "choose", lambda target: server(api, compiler, helper, engine))
+    monkeypatch.setattr(command, "choose", lambda target: (server(api, compiler, helper, engine),))
     assert command._processes(Target()) == [(2, "engine", "EngineCore"), (1, "api", "vllm")]
 
 
 def test_a_server_without_python_or_without_processes_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "choose", lambda target: server(ServerProcess(3, "server", "llama-server", False, 1)))
+    native = ServerProcess(3, "server", "llama-server", False, 1)
+    monkeypatch.setattr(command, "choose", lambda target: (server(native),))
     result = CliRunner().invoke(command.stacks, [])
     assert result.exit_code == 3
     assert "is Python, so there are no Python stacks" in result.output
-    monkeypatch.setattr(command, "choose", lambda target: server(says="It runs on another host."))
+    monkeypatch.setattr(command, "choose", lambda target: (server(says="It runs on another host."),))
     assert "It runs on another host." in CliRunner().invoke(command.stacks, []).output

@@ -189,7 +189,7 @@ def test_its_cost_is_said_to_come_on_top() -> None:
     def command(*, target: Target) -> None: ...
 
     (option,) = [item for item in command.params if item.name == "gil"]
-    assert "about 1.5 % of a core on top of --threads" in str(cast(click.Option, option).help)
+    assert "about 1.5 % of a core for each server, on top of --threads" in str(cast(click.Option, option).help)
 
 
 def test_another_process_is_another_source(alive: set[int]) -> None:
@@ -243,4 +243,4 @@ def test_the_flag_reaches_the_probe(typed: list[str], told: bool) -> None:
         seen.append(target)
 
     assert CliRunner().invoke(command, typed).exit_code == 0
-    assert probe_config(seen[0], None)["gil"] is told
+    assert probe_config(seen[0], ())["gil"] is told

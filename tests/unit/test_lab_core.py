@@ -235,7 +235,8 @@ def test_nothing_is_lost_whatever_the_settings(config: EngineConfig, bursts: lis
             break
     assert len(finished) == wanted
     assert given_out == finished
-    assert computed >= needed
+    # What was taken away and is computed again, and nothing else: chunks of one token count as decoding.
+    assert computed >= needed + recomputed
     if recomputed == 0:
         assert computed == needed
 

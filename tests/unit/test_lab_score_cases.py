@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from gaptop.cli.lab_score import score
 from gaptop.lab.core.loads import Arrivals, Burst, Clients
-from gaptop.lab.score.cases import LONGEST, MISSING, SHORTEST, START, case, pyspy, without
+from gaptop.lab.score.cases import LONGEST, MISSING, SHORTEST, START, Case, case, pyspy, without
 from gaptop.lab.score.conditions import KINDS
-from gaptop.lab.score.pool import FULL, score_all
+from gaptop.lab.score.pool import FULL, Broken, score_all
 from gaptop.lab.score.run import run
 from gaptop.lab.score.tally import ELEVEN
 
@@ -109,9 +109,31 @@ def test_a_plain_case_is_found_and_named() -> None:
 def test_the_score_is_the_same_in_one_process_and_in_two() -> None:
     alone = score_all([QUICK], ("nvml",), 1, 1)
     pooled = score_all([QUICK], ("nvml",), 1, 2)
+    assert not isinstance(alone[0], Broken)
+    assert not isinstance(pooled[0], Broken)
     for name in (FULL, "nvml"):
         assert alone[0][name].judged == pooled[0][name].judged
         assert alone[0][name].found == pooled[0][name].found
+
+
+def test_a_case_that_fails_is_told_and_hides_none_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(seed: int) -> Case:
+        if seed != QUICK:
+            raise ZeroDivisionError("so it is")
+        return case(seed)
+
+    monkeypatch.setattr("gaptop.lab.score.pool.case", made)
+    ask = ["--cases", "2", "--seed", str(QUICK), "--jobs", "1", "--missing", "0"]
+    told = CliRunner().invoke(score, [*ask, "--json"])
+    assert told.exit_code == 70
+    assert (
+        f"1 of 2 cases failed and are not in the score (seed {QUICK + 1}: ZeroDivisionError: so it is)" in told.stderr
+    )
+    body = json.loads(told.stdout)
+    assert body["failed"] == [{"seed": QUICK + 1, "error": "ZeroDivisionError: so it is"}]
+    assert body["by_cause"]["compiling"]["right"] == 1
+    none = CliRunner().invoke(score, ["--cases", "1", "--seed", str(QUICK + 1), "--jobs", "1"])
+    assert none.exit_code == 70
 
 
 def test_json_has_the_keys_that_the_gate_reads() -> None:
@@ -123,6 +145,7 @@ def test_json_has_the_keys_that_the_gate_reads() -> None:
     assert body["by_missing_source"] == {}
     assert body["by_cause"]["compiling"]["right"] == 1
     assert body["by_cause"]["no_demand"]["f1"] is None
+    assert body["failed"] == []
 
 
 def test_explain_keeps_the_stream_and_the_truth(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,76 @@ def test_its_size_is_bounded(tmp_path: Path) -> None:
                 sizes.append(os.fstat(int(fd)).st_size)
     assert 80_000 < sum(sizes) < 180_000
     spool.close()
+
+
+def test_all_that_is_kept_goes_into_a_file_that_has_each_line_once(spool: Spool, tmp_path: Path) -> None:
+    lines = session(300)
+    fill(spool, lines)
+    path = spool.keep(tmp_path / "a.gaptop")
+    assert path == tmp_path / "a.gaptop"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    stream = open_stream(path)
+    # Each part gives its stacks when a span first needs them, so only those stand elsewhere.
+    kept: list[Line] = [line for line in stream if not isinstance(line, Frames)]
+    assert encoded(kept) == encoded([line for line in lines if not isinstance(line, Frames)])
+    assert stream.says == ""
+    assert len(spool._segments) > 5, "it came from several files"
+
+
+def test_what_is_kept_never_overwrites_and_nothing_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a.gaptop").write_text("mine")
+    assert Spool(tmp_path).keep(tmp_path / "a.gaptop") is None
+    spool = Spool(tmp_path)
+    fill(spool, session(3))
+    assert spool.keep(tmp_path / "a.gaptop") == tmp_path / "a-2.gaptop"
+    assert (tmp_path / "a.gaptop").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-2.gaptop", "a.gaptop"]
+
+
+def test_a_spool_that_gave_up_says_so_when_all_is_to_be_kept(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "missing")
+    fill(spool, session(3))
+    with pytest.raises(WriteError, match="nothing can be saved"):
+        spool.keep(tmp_path / "a.gaptop")
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """No file can become larger: as where a disk gets full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_snapshot_for_which_there_is_no_room_is_no_file_and_nobody_is_told_that_it_can_be_opened(
+    tmp_path: Path,
+) -> None:
+    with files_of_at_most(500), pytest.raises(WriteError) as told:
+        write_snapshot(session(600), 0.0, 600.0, [], tmp_path / "a.gaptop")
+    says = f"cannot write {tmp_path}/a.gaptop: File too large; make room, or start gaptop in another folder."
+    assert str(told.value) == says
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ring_for_which_there_is_no_room_is_no_file(spool: Spool, tmp_path: Path) -> None:
+    fill(spool, session(600))
+    with files_of_at_most(500), pytest.raises(WriteError, match="a.gaptop: File too large; make room"):
+        spool.keep(tmp_path / "a.gaptop")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_spool_whose_disk_is_full_is_not_taken_for_the_snapshot_s(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, keep_seconds=1e9)
+    fill(spool, session(300))
+    with (
+        files_of_at_most(0),
+        pytest.raises(WriteError, match="^nothing can be saved: .*File too large.*start gaptop again"),
+    ):
+        write_snapshot((decode(raw) or HEADER for raw in spool.lines(0.0, 300.0)), 0.0, 300.0, [], tmp_path / "a")
+    assert "nothing can be saved" in spool.says
 
 
 def test_a_folder_that_cannot_be_written_is_said_and_nothing_else(tmp_path: Path) -> None:

@@ -19,7 +19,18 @@ from gaptop.valleys.model import Assessment
 from .valley_streams import API, ENGINE, Stream, analyse, classify, stairs, total
 
 VALLEY_KEYS = {
-    *("id", "kind", "devices", "start_s", "end_s", "start_error_s", "end_error_s", "start_utc", "depth_ratio"),
+    *(
+        "id",
+        "kind",
+        "server",
+        "devices",
+        "start_s",
+        "end_s",
+        "start_error_s",
+        "end_error_s",
+        "start_utc",
+        "depth_ratio",
+    ),
     *("idle_s", "idle_error_s", "confirmed", "tokens_lost", "cause", "detail", "confidence", "final", "score"),
     *("longest_gap_s", "agreeing"),
     *(

@@ -14,6 +14,7 @@ from gaptop.tui.panels import detail, header
 from gaptop.tui.panels.besides import besides, measured
 from gaptop.tui.scene import Scene, explained
 from gaptop.valleys.model import Assessment, Plateau, ShallowDip
+from gaptop.valleys.witnesses import COUNTERS
 from tests.screenshots.judged import assess
 from tests.snapshots.fleets import FLEETS, HAPPENED, NO_PIDS, fleet, gpu
 from tests.snapshots.scenes import SERVER, columns_of, scene_of, told
@@ -51,6 +52,18 @@ def test_idle_time_has_its_error_the_longest_gap_its_bounds_and_the_witnesses_th
     unseen = replace(alone, idle_s=None, idle_error_s=None, agreeing=())
     assert measured(scene, unseen) == "suspected: one signal alone"
     assert measured(replace(scene, glyphs=ASCII), valley).isascii()
+
+
+def test_every_witness_of_a_valley_has_a_name_in_words(scene: Scene) -> None:
+    seen = (*COUNTERS, "sched.running", "host.thread_activity", "host.compilers", "device.energy", "device.power")
+    assert scene.valley is not None
+    for witness in (*seen, "step.count", "tokens.decode"):
+        said = measured(scene, replace(scene.valley, confirmed=True, agreeing=("device.busy", witness)))
+        assert "." not in said.rpartition("confirmed by ")[2], witness
+    three = replace(
+        scene.valley, confirmed=True, agreeing=("device.busy", "device.power", "step.count", "sched.running")
+    )
+    assert measured(scene, three).endswith("confirmed by power, engine steps and requests running")
 
 
 def test_the_detail_keeps_them_behind_cause_and_remedy(scene: Scene) -> None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Final
 
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gaptop.recording.lines import Batch, Line, Tick, Watermark
+from gaptop.timeline.timeline import Timeline
+from gaptop.timeline.types import Columns, SeriesId
 from gaptop.tui import layout
 from gaptop.tui.lanes.choice import Choice
+from gaptop.tui.lanes.moved import Moved
+from tests.snapshots.scenes import SERVER, columns_of, scene_of
 from tests.unit.test_tui_screen import running
+
+COUNTER: Final = SeriesId(SERVER.id, "sched.preemptions")
 
 
 def row(rows: list[str], name: str) -> str:
@@ -68,3 +81,51 @@ def test_lifting_twice_keeps_the_one_lifted_first_second() -> None:
     choice.lift(6)
     choice.lift(4)
     assert sorted(choice._rank, key=choice._rank.__getitem__)[:2] == [4, 6]
+
+
+def _counter(values: list[float], step: float = 0.5) -> Iterator[Line]:
+    yield SERVER
+    for index, value in enumerate(values, 1):
+        yield Batch(SERVER.id, [index * step], {"sched.preemptions": [value]})
+        yield Watermark(SERVER.id, index * step)
+        yield Tick(index * step)
+
+
+@given(
+    rises=st.lists(st.sampled_from([0, 0, 0, 1, 5, -20]), min_size=4, max_size=60),
+    looks=st.lists(st.sampled_from(["follow", "back", "on", "in", "out"]), min_size=4, max_size=60),
+)
+@example(rises=[*[0] * 8, 5, 0, 0], looks=[*["follow"] * 9, "back", "on"])
+def test_remembered_looks_find_what_a_fresh_look_finds(rises: list[int], looks: list[str]) -> None:
+    values = [max(0.0, float(total)) for total in accumulate(rises)]
+    timeline, moved, view = Timeline(None), Moved(), columns_of(0.2, 20)
+    steps = iter(looks)
+    for line in _counter(values):
+        timeline.apply(line)
+        if not isinstance(line, Tick):
+            continue
+        look = next(steps, "follow")
+        if look == "follow":
+            view = view.follow(timeline.now)
+        elif look in ("in", "out"):
+            view = view.zoom(1 if look == "in" else -1, timeline.now, timeline.now)
+        else:
+            view = view.pan(-7 if look == "back" else 7, timeline.now)
+        scene = scene_of(timeline, view=view)
+        assert moved.columns(scene, COUNTER, 0.0) == Moved().columns(scene, COUNTER, 0.0)
+
+
+def test_a_counter_that_stands_still_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeline, moved, reads = Timeline(None), Moved(), list[SeriesId]()
+    ask = timeline.columns
+
+    def noted(one: SeriesId, start: float, end: float, n: int) -> Columns:
+        reads.append(one)
+        return ask(one, start, end, n)
+
+    monkeypatch.setattr(timeline, "columns", noted)
+    for line in _counter([0.0, 0.0, 3.0, *([3.0] * 40)]):
+        timeline.apply(line)
+        if isinstance(line, Tick):
+            moved.columns(scene_of(timeline, view=columns_of(0.2, 20).follow(timeline.now)), COUNTER, 0.0)
+    assert len(reads) == 2

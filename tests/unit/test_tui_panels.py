@@ -196,6 +196,14 @@ def test_an_open_valley_is_explained_first_then_the_costliest() -> None:
         assert valley.verdict.cause == cause
 
 
+def test_once_nothing_comes_any_more_an_open_valley_does_not_come_first() -> None:
+    view, said = usual_view(120, 48.2), assess(48.2)
+    for going, cause in ((True, "host_starvation"), (False, "cache_pressure")):
+        valley = explained(said, view, None, going=going)
+        assert valley is not None
+        assert valley.verdict.cause == cause
+
+
 def test_the_ledger_puts_losses_first_and_what_is_none_last() -> None:
     text = plain(ledger.ledger_pieces(scene_at(), 120))
     assert text.index("cache") < text.index("host") < text.index("no demand")

@@ -15,9 +15,10 @@ from gaptop.timeline.timeline import Timeline
 from gaptop.tui.app import GaptopApp
 from gaptop.tui.feed import ScreenOptions
 from gaptop.tui.keys import KEYS
+from gaptop.tui.scene import Scene
 from gaptop.tui.screens.help import Help
 from gaptop.tui.session import Session
-from tests.screenshots.canned import LENGTH, CannedFeed, classify, stream
+from tests.screenshots.canned import DEVICE, LENGTH, CannedFeed, classify, stream
 from tests.screenshots.judged import CannedAnalysis
 
 LINES = list(stream(60.0))
@@ -103,6 +104,31 @@ async def test_space_holds_the_view_while_measuring_goes_on() -> None:
         assert screen.rows[4] == before
         await screen.press("space")
         assert "LIVE" in screen.rows[0]
+
+
+async def test_text_is_made_once_a_second_but_a_verdict_or_a_source_that_fails_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later = [line for line in stream(LENGTH) if isinstance(line, Tick) and line.t > 60.0]
+    async with running() as screen:
+        made: list[float] = []
+        main, money = screen.app._main, screen.app._main._money
+        monkeypatch.setattr(main._aside, "_clock", lambda: 0.0)
+        screen.app._main.draw()
+
+        def noted(scene: Scene, *rest: Any) -> Any:
+            made.append(scene.now)
+            return money(scene, *rest)
+
+        monkeypatch.setattr(main, "_money", noted)
+        for line in later[:8]:
+            await screen.feed_more(line)
+        assert made == []
+        lost = Health(62.1, DEVICE, "devices.nvml", "failing", 60.0, 0.2, 0.01, "It is lost.")
+        await screen.feed_more(lost, later[8])
+        await screen.frame()  # every second one is left out while nothing moves
+        assert "device failing" in screen.rows[1]
+        assert made == [later[8].t]
 
 
 async def test_pan_page_and_live() -> None:

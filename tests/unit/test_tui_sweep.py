@@ -213,5 +213,7 @@ def test_a_changed_line_is_sent_up_to_its_last_change() -> None:
     assert changed_until(before, row_of("abXdefgh", plain)) == 3
     assert changed_until(before, row_of("abcdefgX", plain)) == 8
     assert changed_until(before, row_of("abXdefgh", palette.BOLD)) == 8
+    assert changed_until(before, row_of("defgh", plain)) == 5, "the screen became narrower"
+    assert changed_until(before, row_of("0abcdefgh", plain)) == 9, "or wider"
     wide = row_of("ab語efgh", plain)
     assert changed_until(row_of("ab言efgh", plain), wide) == 4, "a wide character is not halved"

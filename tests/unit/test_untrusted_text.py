@@ -171,8 +171,9 @@ def test_doctor_and_the_log(tmp_path: Path) -> None:
         "libraries": {},
         "stacks": EVIL,
         "terminal": {"TERM": "xterm", "encoding": "utf-8"},
-        "paths": {"log": str(log), "no_log": None},
-        "server": {"url": "http://h", "engine": "vllm", "version": None, "model": EVIL},
+        "paths": {"log": str(log), "no_log": None, "own_stack_rules": EVIL, "own_stack_rules_says": EVIL},
+        "config": {"path": EVIL, "exists": True, "wrong": [EVIL]},
+        "servers": [{"url": "http://h", "engine": "vllm", "version": None, "model": EVIL}],
         "server_says": EVIL,
         "sources": [source],
     }

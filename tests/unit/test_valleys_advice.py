@@ -47,7 +47,7 @@ def stalled(seconds: float, *, running: float = 0.0, deferred: float | None = No
             waiting=gauge(6.0, before=0.0),
             limit=64.0,
             kv=gauge(0.2),
-            deferred=deferred,
+            deferred=None if deferred is None else gauge(deferred),
             decode_rate=100.0,
             decode_before=800.0,
         )

@@ -52,7 +52,7 @@ def test_without_a_cause_the_chain_shows_what_looks_blocked() -> None:
         ({"threads": (ThreadView("engine", "engine", True, activities={"kv_transfer": 1.0}),)}, "step preparation"),
         ({"threads": (ThreadView("engine", "engine", True, on_cpu=0.0, blocked_on_disk=0.9),)}, "step preparation"),
         ({"major_faults": 900.0}, "step preparation"),
-        ({"running": gauge(0.0), "waiting": gauge(6.0), "deferred": 6.0, "kv": gauge(0.2)}, "queue"),
+        ({"running": gauge(0.0), "waiting": gauge(6.0), "deferred": gauge(6.0), "kv": gauge(0.2)}, "queue"),
     ],
 )
 def test_a_wait_for_something_outside_blocks_the_step_or_the_queue(more: dict[str, object], link: str) -> None:

@@ -26,6 +26,7 @@ class ProcessTree:
 
     def __init__(self, server: Server, rediscover: Callable[[], int | None] | None = None) -> None:
         self._server = server
+        self._engine = server.engine
         self._rediscover = rediscover or self._by_port
         self._table = ProcessTable()
         self._lock = threading.Lock()
@@ -67,7 +68,7 @@ class ProcessTree:
             row = read_row(pid)
             if row is not None and row.started == started:
                 below = {process.pid for process in self._processes}
-                self._processes = processes_of(self._table.scan(below | {pid}), pid, self._server.engine)
+                self._processes = processes_of(self._table.scan(below | {pid}), pid, self._engine)
                 return
         self._processes = ()
         if now - self._searched < _SEARCH:
@@ -77,16 +78,20 @@ class ProcessTree:
         row = read_row(found) if found is not None else None
         if found is not None and row is not None:
             self._root = (found, row.started)
-            self._processes = processes_of(scan(), found, self._server.engine)
+            self._processes = processes_of(scan(), found, self._engine)
 
     def _by_port(self) -> int | None:
         if not self._is_local():
             return None
         rows = scan()
         _, port = host_and_port(self._server.url)
-        roots = [root for root in find_roots(rows) if root.engine == self._server.engine]
+        unknown = self._server.engine == "unknown"  # it had not answered when it was named
+        roots = [root for root in find_roots(rows) if unknown or root.engine == self._engine]
         root = root_at_port(rows, roots, listeners(), port)
-        return root.pid if root else None
+        if root is None:
+            return None
+        self._engine = root.engine
+        return root.pid
 
     def _is_local(self) -> bool:
         if self._local is None:

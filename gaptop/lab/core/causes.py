@@ -29,6 +29,7 @@ CAUSES: Final[dict[str, Cause]] = {
     "collective": "synchronisation",
     # Outside the engine.
     "remote_kv": "external_wait",
+    "deferred": "external_wait",  # for what, nothing tells
     "load": "external_wait",
     "paging": "external_wait",
     "compile": "compiling",

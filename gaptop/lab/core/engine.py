@@ -131,7 +131,9 @@ class Engine:
         hold, remote = self._faults.lasting("hold", now), self._faults.lasting("remote_kv", now)
         # Of two that hold, the one that ends last is what is waited for: without the other nothing would come sooner.
         if hold is not None and (remote is None or hold.end >= remote.end):
-            return "admission"
+            # Deferred requests wait for what they were deferred for; behind the places that they take others wait.
+            alone = hold.fault.strength and len(self.scheduler.waiting) <= self._places()
+            return "deferred" if alone else "admission"
         return "remote_kv" if remote is not None else ""
 
     def _strikes(self) -> None:
@@ -232,7 +234,11 @@ class Engine:
         hold = self._faults.lasting("hold", now)
         if hold is None or not hold.fault.strength:
             return 0
-        return min(len(scheduler.waiting), self._config.max_num_seqs - len(scheduler.running))
+        return min(len(scheduler.waiting), self._places())
+
+    def _places(self) -> int:
+        """How many more requests the sequence limit allows to run."""
+        return self._config.max_num_seqs - len(self.scheduler.running)
 
     def usual(self, running: int) -> float:
         """See ``stalls.Server``."""

@@ -30,7 +30,8 @@ class Request:
 
     ``hit`` prompt tokens were cached at its first admission. ``blocks`` are its own, ``shared`` those of a prefix that
     it uses together with others. ``swapped``: its computed tokens lie in host memory; ``carried``: they come from
-    another device. ``limit``: tokens to be sampled where it is now.
+    another device. ``limit``: tokens to be sampled where it is now. Its first ``lost`` tokens were in the KV cache
+    before a preemption took them away.
     """
 
     id: int
@@ -49,6 +50,7 @@ class Request:
     preemptions: int = 0
     told_preemptions: int = 0
     preemptions_to_tell: int = 0
+    lost: int = 0
     hit: int = 0
     shared: int = 0
     shares: bool = False

@@ -15,7 +15,8 @@ from gaptop.lab.core.requests import Request
 
 
 class Part(NamedTuple):
-    """One request's share of a step. ``context`` tokens were computed before; ``samples``: it ends with a new token."""
+    """One request's share of a step. ``context`` tokens were computed before; ``recomputed`` of its tokens were too,
+    until a preemption took them away; ``samples``: it ends with a new token."""
 
     request: Request
     tokens: int
@@ -43,8 +44,9 @@ class Scheduler:
         self.moved = 0
         """Tokens whose KV cache was swapped out or in by the last schedule()."""
         self._no_room = False
-        self._spent = False
-        """The last schedule() ran out of tokens before it ran out of requests that it could take in."""
+        self._spent_on = ""
+        """What the last schedule() ran out of tokens on before it ran out of requests that it could take in: a key of
+        ``CAUSES``, or "" where it did not."""
 
     def add(self, request: Request) -> None:
         """Queue a request. Raises NeverFits for one that could never run."""
@@ -70,7 +72,7 @@ class Scheduler:
             return ""
         if not self.gate_open(held):
             return "admission"
-        return "blocks" if self._no_room else "prefill" if self._spent else "admission"
+        return "blocks" if self._no_room else self._spent_on or "admission"
 
     def has_work(self, held: bool) -> bool:
         """Whether schedule() could find something to do."""
@@ -79,7 +81,7 @@ class Scheduler:
     def schedule(self, now: float, held: bool) -> list[Part]:
         """The next step; empty where nothing could be scheduled."""
         self.moved = 0
-        self._no_room = self._spent = False
+        self._no_room, self._spent_on = False, ""
         if not self.config.chunked and self.gate_open(held):
             parts = self._admit(now, held, [], self.config.max_num_batched_tokens)
             if parts:
@@ -131,15 +133,13 @@ class Scheduler:
                 continue
             while tokens and not self.pool.grow(request, request.computed + tokens):
                 victim = self._victim()
-                self._preempt(victim)
-                preempted = True
                 part = parts.pop(victim.id, None)
                 if part is not None:
                     budget += part.tokens
                     victim.scheduled -= part.samples
-                    if victim.swapped:
-                        victim.computed -= part.tokens
-                        self.moved -= part.tokens
+                    victim.computed -= part.tokens
+                self._preempt(victim)
+                preempted = True
                 if victim is request:
                     tokens = 0
             if tokens:
@@ -160,6 +160,7 @@ class Scheduler:
             victim.swapped = True
             self.moved += victim.computed
         else:
+            victim.lost = max(victim.lost, victim.computed)
             victim.computed = 0
         victim.preemptions += 1
         if self.config.policy == "priority":
@@ -198,7 +199,9 @@ class Scheduler:
             request.computed = start
             parts.append(self._take(request, tokens))
             budget -= tokens
-        self._spent = gate and bool(self.waiting) and not budget and len(self.running) < self.config.max_num_seqs
+        if gate and self.waiting and not budget and len(self.running) < self.config.max_num_seqs:
+            again = 2 * sum(part.recomputed for part in parts) > sum(part.tokens for part in parts if part.tokens > 1)
+            self._spent_on = "recompute" if again else "prefill"
         return parts
 
     def _start(self, request: Request, fresh: bool) -> int:
@@ -218,5 +221,4 @@ class Scheduler:
         samples = computed == request.wish.prompt + request.scheduled
         if samples:
             request.scheduled += 1
-        again = tokens > 1 and request.preemptions > 0 and self.config.preemption == "recompute"
-        return Part(request, tokens, context, tokens if again else 0, samples)
+        return Part(request, tokens, context, max(0, min(request.lost, computed) - context), samples)

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 from gaptop.lab.live.prctl import die_with_parent
@@ -21,23 +22,34 @@ Done = dict[str, CaseScore]
 """One seed: the score with full evidence, and with each source taken away."""
 
 
-def work(task: tuple[int, Sequence[str]]) -> Done:
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A case in which the simulation or the analysis failed: it has no score, and hides none of the others."""
+
+    seed: int
+    error: str
+
+
+def work(task: tuple[int, Sequence[str]]) -> Done | Broken:
     """One seed, with full evidence and without each of the named sources."""
     seed, names = task
-    whole = case(seed)
-    found = {FULL: run(whole).score}
-    for name in names:
-        found[name] = run(whole, without(whole.view, name)).score
+    try:
+        whole = case(seed)
+        found = {FULL: run(whole).score}
+        for name in names:
+            found[name] = run(whole, without(whole.view, name)).score
+    except Exception as error:
+        return Broken(seed, f"{type(error).__name__}: {error}")
     return found
 
 
 def score_all(
     seeds: Sequence[int], names: Sequence[str], some: int, jobs: int, said: Callable[[int], None] = lambda done: None
-) -> list[Done]:
+) -> list[Done | Broken]:
     """Scores in the order of the seeds; the first ``some`` of them also without each of the named sources. ``said`` is
     told how many are done."""
     tasks = [(seed, tuple(names) if index < some else ()) for index, seed in enumerate(seeds)]
-    results: list[Done] = []
+    results: list[Done | Broken] = []
     if jobs <= 1:
         for task in tasks:
             results.append(work(task))

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 from rich.style import Style
 
-from gaptop.timeline.types import SeriesId, ThreadId
+from gaptop.timeline.types import ThreadId
 from gaptop.tui import palette
 from gaptop.tui.cells import Cell, Piece
 from gaptop.tui.events import OURS, told
-from gaptop.tui.lanes.kept import Kept
 from gaptop.tui.lanes.lane import BLANK, Drawn
+from gaptop.tui.lanes.moved import Moved
 from gaptop.tui.scene import Scene
 from gaptop.tui.window import settled_until
 from gaptop_collectors.signals import split_key
@@ -57,7 +56,7 @@ class MarksLane:
     def __init__(self, threads: tuple[ThreadId, ...]) -> None:
         self._threads = threads
         self._read: tuple[object, dict[Mark, set[int]]] | None = None
-        self._kept = Kept()
+        self._moved = Moved()
         self._compiling: dict[ThreadId, dict[int, bool]] = {}
         """Of columns that are final, whether the thread compiled in them; of one width (seconds)."""
         self._width = 0.0
@@ -103,12 +102,12 @@ class MarksLane:
                 mark = RESTART if event.what == "server_restarted" else OWN if event.what in OURS else FAULT
                 yield mark, view.column_at(event.t) - view.first
         for one in timeline.ids("sched.preemptions"):
-            yield from self._counted(scene, PREEMPT, one, 0.0)
+            yield from ((PREEMPT, column) for column in self._moved.columns(scene, one, 0.0))
         for one in timeline.ids("host.throttled"):
-            yield from self._counted(scene, THROTTLE, one, 0.0)
+            yield from ((THROTTLE, column) for column in self._moved.columns(scene, one, 0.0))
         for one in timeline.ids("device.limit_seconds"):
             if split_key(one.key)[1].get("reason") in _LIMITS:
-                yield from self._counted(scene, LIMIT, one, _SOME)
+                yield from ((LIMIT, column) for column in self._moved.columns(scene, one, _SOME))
         for thread in self._threads:
             for column in self._compiled(scene, thread):
                 yield COMPILE, column
@@ -132,9 +131,3 @@ class MarksLane:
         for column in range(view.first, view.right + 1):
             if fresh.get(column, known.get(column)):
                 yield column - view.first
-
-    def _counted(self, scene: Scene, mark: Mark, one: SeriesId, least: float) -> Iterator[tuple[Mark, int]]:
-        """Columns in which a counter moved by more than ``least`` a second."""
-        high = self._kept.columns(scene, one).high
-        for column in np.flatnonzero(np.nan_to_num(high) > least).tolist():
-            yield mark, column

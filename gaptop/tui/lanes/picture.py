@@ -8,7 +8,7 @@ from functools import lru_cache
 from rich.cells import cell_len
 
 from gaptop.tui import palette
-from gaptop.tui.cells import Cell, Piece, Row, row_of
+from gaptop.tui.cells import Cell, Piece, Row, row_of, width_of
 from gaptop.tui.glyphs import Glyphs
 from gaptop.tui.lanes.axis import NOW, axis_row
 from gaptop.tui.lanes.lane import BLANK, Lane
@@ -69,8 +69,12 @@ def _gutter(label: str, supports: bool, scale: str, widths: Widths, glyphs: Glyp
 
 @lru_cache(maxsize=256)
 def _margin(value: tuple[Piece, ...], widths: Widths, glyphs: Glyphs) -> tuple[Cell, ...]:
-    """The right edge and the value of one row."""
+    """The right edge and the value of one row. Beside an old value its age matters more than its unit."""
     cells: Row = [(glyphs.cursor, palette.DIM)]
+    if len(value) == 3 and width_of(value) > widths.value:
+        [(number, style), unit, age] = value
+        near = (f" {number.strip()}", style)
+        value = (near, unit, age) if width_of((near, unit, age)) <= widths.value else (near, age)
     for text, style in value:
         cells += row_of(text, style)
     if len(cells) > widths.value + 1:

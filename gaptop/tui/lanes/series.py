@@ -210,5 +210,5 @@ class SeriesLane:
     def _figure(self, scene: Scene, value: float, age: float | None) -> tuple[Piece, ...]:
         text = self._number(value)
         style = palette.BOLD if age is None else palette.DIM
-        old = f" ({figures.age(age)})" if age is not None else ""
-        return ((f"{text:>4}", style), (f" {self._spec.unit}{old}", palette.DIM))
+        old = () if age is None else ((f" ({figures.age(age)})", palette.DIM),)
+        return ((f"{text:>4}", style), (f" {self._spec.unit}", palette.DIM), *old)

@@ -67,4 +67,4 @@ def _in_one(values: tuple[tuple[Piece, ...], ...]) -> tuple[Piece, ...]:
     below, above = values
     if len(below) < 2 or len(above) < 2:
         return below if len(below) < 2 else above
-    return ((below[0][0] + "+" + above[0][0].strip(), above[0][1]), above[1])
+    return ((below[0][0] + "+" + above[0][0].strip(), above[0][1]), *above[1:])

@@ -25,21 +25,23 @@ class ValleyLane:
 
     def draw(self, scene: Scene, height: int) -> Drawn:
         view, glyphs = scene.view, scene.glyphs
+        start, end = view.start, view.end
         cells: Row = [BLANK] * view.columns
         for plateau in scene.assessment.plateaus:
-            for column in _range(scene, plateau.start_s, plateau.end_s):
-                cells[column] = (glyphs.plateau, palette.DIM)
-        dips = [dip for dip in scene.assessment.dips if dip.start_s < view.end and dip.end_s > view.start]
+            if plateau.start_s < end and plateau.end_s > start:
+                for column in _range(scene, plateau.start_s, plateau.end_s):
+                    cells[column] = (glyphs.plateau, palette.DIM)
+        dips = [dip for dip in scene.assessment.dips if dip.start_s < end and dip.end_s > start]
         for dip in dips:
             for column in _range(scene, dip.start_s, dip.end_s):
                 cells[column] = (_DIP, palette.PLAIN if dip.confirmed else palette.DIM)
-        for event in sorted(told(scene, view.start, view.end), key=lambda event: event.what not in MILD):
+        for event in sorted(told(scene, start, end), key=lambda event: event.what not in MILD):
             if view.shows(event.t):
                 cells[view.column_at(event.t) - view.first] = _MILD if event.what in MILD else _HAPPENED
         shown = [
             v
             for v in scene.assessment.valleys
-            if v.start_s < view.end and (scene.now if v.end_s is None else v.end_s) > view.start
+            if v.start_s < end and (scene.now if v.end_s is None else v.end_s) > start
         ]
         for valley in sorted(shown, key=lambda v: (v is scene.valley, v.idle_s or 0.0)):
             self._mark(scene, cells, valley)

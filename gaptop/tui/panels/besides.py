@@ -17,12 +17,18 @@ from gaptop.valleys.model import Plateau, ShallowDip, Valley
 _WORDS: Final = {
     "device.busy": "utilisation",
     "device.memory_busy": "memory utilisation",
+    "device.graphics_active": "graphics activity",
     "device.sm_active": "SM activity",
+    "device.tensor_active": "tensor activity",
+    "device.dram_active": "DRAM activity",
     "device.power": "power",
     "device.energy": "energy",
     "tokens.decode": "decode tokens",
     "tokens.prompt": "prompt tokens",
     "step.count": "engine steps",
+    "sched.running": "requests running",
+    "host.thread_activity": "threads' stacks",
+    "host.compilers": "running compilers",
 }
 
 
@@ -85,7 +91,8 @@ def _agreement(scene: Scene, confirmed: bool, agreeing: tuple[str, ...]) -> str:
     names = [scene.clean(_WORDS.get(name, name)) for name in agreeing]
     if not confirmed:
         return f"suspected: one signal alone{f' ({names[0]})' if names else ''}"
-    return f"confirmed by {' and '.join(names[1:])}" if names[1:] else "confirmed by a second signal"
+    *some, last = names[1:] or ["a second signal"]
+    return f"confirmed by {', '.join(some)}{' and ' if some else ''}{last}"
 
 
 def _pointed(scene: Scene, events: Sequence[Event], more: int) -> str:

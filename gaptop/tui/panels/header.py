@@ -110,6 +110,12 @@ def _watched(scene: Scene, found: Sequence[Device], width: int, form: int) -> li
 
 
 def _server(scene: Scene, servers: list[SourceView], width: int, form: int) -> list[Piece]:
+    """What is known of it; of several their number and engines."""
+    if len(servers) > 1:
+        engines = [str(view.info.entity.get("engine") or "unknown") for view in servers]
+        told = ", ".join(dict.fromkeys(_ENGINES.get(engine, engine) for engine in engines if engine != "unknown"))
+        more: list[Piece] = [_GAP, (scene.clean(told), palette.PLAIN)] if told and form < _NO_MODEL else []
+        return [(f"{len(servers)} servers", palette.BOLD), *more]
     entity: Mapping[str, Any] = servers[0].info.entity
     engine = str(entity.get("engine") or "unknown")
     version = str(entity.get("version") or "") if form < _NO_VERSION else ""
@@ -121,8 +127,6 @@ def _server(scene: Scene, servers: list[SourceView], width: int, form: int) -> l
         result += [_GAP, (scene.clean(model)[: max(12, width // 6)], palette.PLAIN)]
     if url and width >= 100 and form < _NO_URL:
         result += [_GAP, (scene.clean(url), palette.DIM)]
-    if len(servers) > 1:
-        result.append((f" +{len(servers) - 1}", palette.DIM))
     return result
 
 

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from gaptop.tui import figures, layout, palette
 from gaptop.tui.cells import Piece
 from gaptop.tui.feed import ScreenOptions
-from gaptop.tui.focus import ALL, Focus, Part, focuses, told_of
+from gaptop.tui.focus import ALL, Focus, Part, focuses, healths_shown, marks, told_of
 from gaptop.tui.glyphs import Glyphs
 from gaptop.tui.keymap import shown_all
 from gaptop.tui.keys import NAMES
@@ -35,6 +35,8 @@ from gaptop.tui.widgets.lines import Lines
 from gaptop.tui.widgets.picture import Picture
 
 _NOTICE_SECONDS: Final = 12.0
+_ENDS: Final = 4
+"""Cells of the line at both ends of what stands in it."""
 _Aside = tuple[list[Piece], list[list[Piece]], list[list[Piece]]]
 """Where the sources stand; the argument; the money."""
 
@@ -148,11 +150,11 @@ class Dashboard(Steered):
         self._rested = news == self._drawn_for and not self._rested
         if not self._rested:
             self._drawn_for = news
-            self.draw(hurry=not sweeping or before != self._verdicts)
+            self.draw(hurry=before != self._verdicts)
 
     def draw(self, hurry: bool = True) -> None:
         """One frame. Widgets send only what differs from the frame before; without ``hurry`` most lines of text differ
-        once a second at most."""
+        once a second at most: making them anew each time would cost a fifth of the screen's work."""
         if not self.is_mounted or self._position is None and not self.has_class("small"):
             return
         width, height = self.app.size
@@ -168,7 +170,7 @@ class Dashboard(Steered):
         lanes = self._lanes(scene)
         first = header.first_line(scene, width, live=session.feed.live, ended=session.ended, busy=session.ended is None)
         second, middle, below = self._aside.of(
-            (width, self._split, len(notes)),
+            (width, self._split, len(notes), self._standing),
             lambda: (self._sources(scene, width), self._argument(scene, width), self._money(scene, width, notes)),
             hurry=hurry,
         )
@@ -178,6 +180,12 @@ class Dashboard(Steered):
         self.query_one("#ledger", Lines).show(below)
         self.query_one("#keys", Lines).show([self._keys(scene, width)])
 
+    @property
+    def _standing(self) -> tuple[object, ...]:
+        """What must be told at once when it changes: how sources are, and whether the probe is heard."""
+        session = self._session
+        return session.silence > 0.0, *(health.state for health in session.healths.values())
+
     def scene(self) -> Scene:
         """What the frame is drawn from, now."""
         session = self._session
@@ -185,8 +193,9 @@ class Dashboard(Steered):
         chosen = self._position.chosen if self._position else None
         timeline, assessment = session.timeline, session.assessment
         if self._focus is not None:
-            timeline, assessment = Part(timeline, self._focus.sources), told_of(assessment, self._focus)
-        valley = explained(assessment, self.view, chosen)
+            timeline = part = Part(timeline, self._focus)
+            assessment = told_of(assessment, self._focus, part)
+        valley = explained(assessment, self.view, chosen, going=session.ended is None)
         return Scene(
             timeline=timeline,
             sources=timeline.sources,
@@ -235,11 +244,14 @@ class Dashboard(Steered):
 
     def _lanes(self, scene: Scene) -> tuple[tuple[Lane, int], ...]:
         rack = self._racks.setdefault(self._focus.label if self._focus else ALL, Rack())
-        lanes = rack.lanes(scene.timeline, self._session.healths)
+        lanes = rack.lanes(scene.timeline, healths_shown(self._session.timeline, self._session.healths, self._focus))
         return self._choice.share(scene, lanes, self._split.lanes, self.app.size.height >= layout.TALL)
 
     def _tabs(self, scene: Scene) -> str:
-        return tabs(scene, focuses(self._session.timeline), self._focus, self._widths.cells)
+        timeline, room = self._session.timeline, self.app.size.width - _ENDS
+        found = focuses(timeline)
+        marked = marks(timeline, found, self._session.healths)
+        return tabs(scene, found, self._focus, marked, self._widths.cells, room)
 
     def _folded_note(self) -> str:
         shown = self._choice.shown
@@ -253,7 +265,7 @@ class Dashboard(Steered):
         return header.second_line(
             scene,
             width,
-            session.states,
+            healths_shown(session.timeline, session.states, self._focus),
             silence=session.silence,
             probe_share=session.probe_share,
             screen_share=self.screen_share if session.feed.live else None,

@@ -98,10 +98,13 @@ class Picture(Horizontal):
 
 
 def changed_until(before: Row, cells: Row) -> int:
-    """The number of cells after which two rows of one length are the same; 0 where they are the same throughout."""
+    """The number of cells after which two rows are the same; 0 where they are the same throughout, and all of them
+    where they are not of one length: a frame may fall between a change of the screen's size and that of the view."""
     if before == cells:
         return 0
     end = len(cells)
+    if len(before) != end:
+        return end
     while before[end - 1] == cells[end - 1]:
         end -= 1
     while end < len(cells) and cells[end][0] == "":  # the other half of a wide character

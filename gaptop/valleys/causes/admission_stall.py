@@ -52,6 +52,16 @@ def at_cap(evidence: Evidence) -> bool:
     return running is not None and limit is not None and running.low >= limit * (1 - PINNED)
 
 
+def deferred_hold_cap(evidence: Evidence) -> bool:
+    """Whether running and deferred requests together came to leave no place under the limit while others wait."""
+    running, waiting, deferred, limit = evidence.running, evidence.waiting, evidence.deferred, evidence.limit
+    if running is None or waiting is None or deferred is None or limit is None or deferred.mean < SOME:
+        return False
+    others = max(waiting.mean - deferred.mean, waiting.last - deferred.last)
+    places = limit - max(running.mean + deferred.mean, running.last + deferred.last)
+    return others >= SOME and places < 1.0 and running.low < limit * (1 - PINNED)
+
+
 def admission_stall(evidence: Evidence) -> Finding:
     running, waiting = evidence.running, evidence.waiting
     if waiting is None or running is None:
@@ -79,13 +89,11 @@ def admission_stall(evidence: Evidence) -> Finding:
         return nothing("admission_stall", f"KV use reached {evidence.kv.high:.0%}: memory was the limit")
     elif evidence.kv.high >= KV_TIGHT:
         ceiling = POSSIBLE
-    elif running.mean >= SOME and 1.0 - evidence.kv.high < evidence.kv.high / running.mean:
-        unseen = (
-            f"whether the next request fits: a running one holds {evidence.kv.high / running.mean:.0%} of the KV",
-        )
+    elif (held := _held_by_one(running, evidence.kv)) is not None and 1.0 - evidence.kv.high < held:
+        unseen = (f"whether the next request fits: a running one holds {held:.0%} of the KV",)
         ceiling = POSSIBLE
-    if evidence.deferred is not None and evidence.deferred >= SOME:
-        return _passed_over(evidence, running, waiting, evidence.deferred, facts, unseen, ceiling)
+    if evidence.deferred is not None and evidence.deferred.mean >= SOME:
+        return _passed_over(evidence, waiting, evidence.deferred, facts, unseen, ceiling)
     if evidence.limit is not None:
         facts = (*facts, Fact("sched.limit", evidence.limit, "requests", f"limit {evidence.limit:.0f}"))
     if in_first_step(evidence):
@@ -100,6 +108,12 @@ def admission_stall(evidence: Evidence) -> Finding:
         detail = "stuck: nothing runs although requests wait"
         return Finding("admission_stall", score, detail, facts, unseen=unseen, remedy=remedy)
     return _with_batch(evidence, running, facts, unseen, ceiling)
+
+
+def _held_by_one(running: Gauge, kv: Gauge) -> float | None:
+    """Share of the KV cache that a running request holds, on average or at the end; None where none runs."""
+    pairs = ((kv.high, running.mean), (kv.last, running.last))
+    return max((used / count for used, count in pairs if count >= SOME), default=None)
 
 
 def _by_thread(evidence: Evidence) -> Finding:
@@ -135,19 +149,18 @@ def _as_ever(running: Gauge, waiting: Gauge | None) -> bool:
 
 def _passed_over(
     evidence: Evidence,
-    running: Gauge,
     waiting: Gauge,
-    deferred: float,
+    deferred: Gauge,
     facts: tuple[Fact, ...],
     unseen: tuple[str, ...],
     ceiling: float,
 ) -> Finding:
     """The scheduler passes requests over. Where those count against the cap, they keep the others out as well."""
     limit = evidence.limit
-    others = waiting.mean - deferred
-    fact = Fact("sched.waiting_by_reason", round(deferred, 3), "requests", f"{deferred:.0f} deferred requests waited")
-    facts = (*facts, fact)
-    if limit is not None and others >= SOME and running.high < limit * (1 - PINNED) <= running.mean + deferred:
+    says = f"{deferred.mean:.0f} deferred requests waited"
+    facts = (*facts, Fact("sched.waiting_by_reason", round(deferred.mean, 3), "requests", says))
+    if limit is not None and deferred_hold_cap(evidence):
+        others = max(waiting.mean - deferred.mean, waiting.last - deferred.last)
         says = f"running and deferred together reach the limit of {limit:.0f}, and {others:.0f} others wait"
         facts = (*facts, Fact("sched.limit", limit, "requests", says))
         detail = "deferred requests hold the cap"

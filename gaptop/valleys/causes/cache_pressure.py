@@ -10,28 +10,39 @@ from gaptop.valleys.causes.rule import (
     CERTAIN,
     DOUBTED,
     FEW,
+    HINTED,
     KV_FULL,
     KV_TIGHT,
     LIKELY,
     ONE_STEP,
+    OUTWEIGHS,
     POSSIBLE,
     SECONDED,
+    SLOW,
     SOME,
     STRONG,
+    UNTOUCHED,
     WEAK,
     gauge_fact,
+    heavy_traffic,
     not_told,
     nothing,
     prompts_outweigh,
     waiting_fact,
 )
-from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.host_view import holds_none
+from gaptop.valleys.evidence import Evidence, Gauge
+from gaptop.valleys.host_view import holds_none, rests_for_host
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
 EXCHANGE: Final = 0.34
 """Running fell and waiting rose by the same number, to within a third: the same requests changed sides."""
+
+LOST_MORE: Final = 2.0
+"""Progress is batch times pace: one has lost far more than the other where it lost the same share twice over."""
+
+SEVERAL: Final = 2.0
+"""Running requests that tell how large one is: a single one may be an exception."""
 
 CACHED: Final = 0.2
 LOST: Final = 0.5
@@ -47,7 +58,7 @@ def cache_pressure(evidence: Evidence) -> Finding:
     waiting = evidence.waiting
     queue = waiting is not None and waiting.mean >= SOME
     if kv.high < KV_TIGHT:
-        return nothing("cache_pressure", f"KV use at most {kv.high:.0%}")
+        return _roomy(evidence, kv, preempted) or nothing("cache_pressure", f"KV use at most {kv.high:.0%}")
     if holds_none(evidence) is not None:
         return nothing("cache_pressure", f"KV use reads {kv.high:.0%}, but the engine holds no request: an old reading")
     if clients_left(evidence):
@@ -79,13 +90,89 @@ def cache_pressure(evidence: Evidence) -> Finding:
         old = "no step was taken: KV use is that of the last one"
         return Finding("cache_pressure", WEAK, "KV full, and no step is taken", facts, unseen=(old,))
     score, detail = _judge(evidence, kv.high, preempted, queue)
+    facts = (*facts, *recomputed_fact(evidence))
+    if rests_for_host(evidence) and heavy_traffic(evidence) is None:
+        idle = ("the device idled although requests ran, while the critical thread did host work",)
+        return Finding("cache_pressure", min(score, SECONDED), detail, facts, idle)
+    thrown_back = recomputes_more(evidence)
+    slow = None if thrown_back or (preempted > 0 and evidence.recomputed_flow is None) else _slow_steps(evidence)
+    if slow is not None:
+        score = min(score, HINTED if preempted > 0 else POSSIBLE)
+        return Finding("cache_pressure", score, detail, facts, (slow,))
     if not prompts_outweigh(evidence):
-        return Finding("cache_pressure", score, detail, facts)
+        few = preempted > 0 and evidence.recomputed_flow is not None and not thrown_back
+        return Finding("cache_pressure", min(score, SECONDED) if few else score, detail, facts)
     # Prompts that are computed again after a preemption are in no counter: these are new ones.
     flood = f"new prompts filled the steps: {evidence.prompt_flow or 0.0:.0f} tokens/s"
+    if thrown_back:
+        return Finding("cache_pressure", min(score, STRONG), detail, facts, (flood,))
     if kv.before is not None and kv.before >= KV_FULL:
         score, flood = min(score, DOUBTED), f"{flood}; the cache was as full before"
     return Finding("cache_pressure", min(score, SECONDED), detail, facts, (flood,))
+
+
+def _slow_steps(evidence: Evidence) -> str | None:
+    """That the steps lost far more than the batch did, in words: a full cache costs the requests that it keeps out, and
+    what is computed again."""
+    running, step, usual = evidence.running, evidence.step_rate, evidence.step_before
+    if running is None or not running.before or not step or not usual:
+        return None
+    kept, pace = min(1.0, running.mean / running.before), step / usual
+    if pace >= UNTOUCHED or pace > kept**LOST_MORE:
+        return None
+    return f"{running.mean:.0f} ran, {running.before:.0f} before, but each step took {1.0 / pace:.1f} times as long"
+
+
+def recomputes_more(evidence: Evidence) -> bool:
+    """Whether preempted requests had more tokens to compute again than new prompts had, as far as can be told."""
+    again = evidence.recomputed_flow
+    return again is not None and again > 0.0 and again >= (evidence.prompt_flow or 0.0)
+
+
+def recomputed_fact(evidence: Evidence) -> tuple[Fact, ...]:
+    """What preempted requests had to compute again, where it can be told and somebody was preempted."""
+    again = evidence.recomputed_flow
+    if not again:
+        return ()
+    says = f"about {again:.0f} tokens/s computed again: preempted requests, times what a running one holds"
+    return (Fact("sched.preemptions", round(again, 1), "tokens/s", says),)
+
+
+def _roomy(evidence: Evidence, kv: Gauge, preempted: float) -> Finding | None:
+    """Pressure that the KV cache's use does not show: requests that were thrown back are computed again or brought back
+    after others have gone, and large ones do not fit into what looks like room."""
+    facts = (
+        *gauge_fact("kv.used", kv, "KV use", "ratio"),
+        *gauge_fact("sched.running", evidence.running, "running"),
+        *waiting_fact(evidence),
+    )
+    again, usual = evidence.recomputed_flow or 0.0, evidence.decode_before or 0.0
+    if recomputes_more(evidence) and again >= usual:
+        score = STRONG if again >= OUTWEIGHS * usual and _slowed(evidence) else LIKELY
+        return Finding("cache_pressure", score, "recompute after preemption", (*facts, *recomputed_fact(evidence)))
+    moved = heavy_traffic(evidence)
+    if preempted >= 1.0 and moved is not None:
+        told = Fact("sched.preemptions", round(preempted, 1), "preemptions", f"{preempted:.0f} preemptions")
+        return Finding("cache_pressure", SECONDED, "swapping", (*facts, told, moved))
+    size = _too_large(evidence, kv)
+    if size is None or not _exchanged(evidence):
+        return None
+    score = STRONG if preempted > 0 else LIKELY
+    return Finding("cache_pressure", score, "KV full for requests so large", (*facts, size))
+
+
+def _slowed(evidence: Evidence) -> bool:
+    progress = evidence.progress_ratio
+    return progress is not None and progress < SLOW
+
+
+def _too_large(evidence: Evidence, kv: Gauge) -> Fact | None:
+    """That a request as large as those which run does not fit any more, as a fact."""
+    running = evidence.running
+    if running is None or running.last < SEVERAL or 1.0 - kv.last >= kv.last / running.last:
+        return None
+    says = f"a running request holds {kv.last / running.last:.0%} of the KV cache, and {1.0 - kv.last:.0%} was free"
+    return Fact("kv.used", round(kv.last, 4), "ratio", says)
 
 
 def _judge(evidence: Evidence, kv: float, preempted: float, queue: bool) -> tuple[float, str]:

@@ -67,7 +67,9 @@ def compiling(evidence: Evidence) -> Finding:
         return Finding("compiling", WITNESSED, "sleep-wake", (fact,), remedy=Remedy.WAKE_UP)
     if facts:
         against = []
-        if main.compiling is not None:
+        if main.compiling is not None and main.compiling + _unknown_code(evidence) >= SHARE:
+            unseen = (*unseen, "whether the code that no rule knows is what called the compiler")
+        elif main.compiling is not None:
             against.append(f"compile frames only {main.compiling:.0%}: the compiler held no step up")
         if evidence.compilers_before is not None and evidence.compilers_before >= COMPILER:
             against.append(f"{evidence.compilers_before:.0f} ran before as well")
@@ -93,6 +95,12 @@ def _by_frames(evidence: Evidence, compiling: float) -> tuple[str, Remedy]:
         if by_frames(evidence, kind) >= 0.5 * compiling:
             return kind, remedy
     return "JIT", Remedy.USUAL
+
+
+def _unknown_code(evidence: Evidence) -> float:
+    """The largest share of a critical thread's time in code that no rule knows."""
+    seen = [item.activities for item in evidence.threads if item.critical and item.activities is not None]
+    return max((item.get("other", 0.0) for item in seen), default=0.0)
 
 
 def _unharmed(evidence: Evidence) -> tuple[str, ...]:

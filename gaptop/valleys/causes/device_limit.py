@@ -9,6 +9,7 @@ from gaptop.valleys.causes.rule import (
     COLD,
     EACH_FAST,
     LIKELY,
+    OUTWEIGHS,
     POSSIBLE,
     SECONDED,
     SOME,
@@ -18,6 +19,7 @@ from gaptop.valleys.causes.rule import (
     drawn,
     each_ratio,
     nothing,
+    prompts_a_step,
     prompts_outweigh,
     quiet,
 )
@@ -147,6 +149,9 @@ def _works_alone(evidence: Evidence) -> str:
         return "nothing came out at all: who shares a device takes turns on it"
     if prompts_outweigh(evidence):
         return "the server's own prompts filled the steps"
+    heavier = prompts_a_step(evidence)
+    if heavier is not None and heavier >= OUTWEIGHS:
+        return f"each step held {heavier:.1f} times the usual prompt tokens of the server's own"
     if evidence.clock_ratio is not None and evidence.clock_ratio < CLOCK_FELL:
         return f"the device ran at {evidence.clock_ratio:.0%} of its clock"
     power, progress = drawn(evidence), evidence.progress_ratio

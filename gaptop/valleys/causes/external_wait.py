@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gaptop.valleys.causes.admission_stall import deferred_hold_cap
 from gaptop.valleys.causes.rule import (
     FEW,
     KV_FULL,
@@ -61,9 +62,10 @@ def external_wait(evidence: Evidence) -> Finding:
     told = [item for item in (_storage(evidence, unseen), _deferred(evidence, unseen)) if item is not None]
     if told:
         return max(told, key=lambda item: item.score)
-    if (evidence.deferred or 0.0) >= SOME and evidence.kv is not None and evidence.kv.high >= KV_FULL:
+    deferred = evidence.deferred
+    if deferred is not None and deferred.mean >= SOME and evidence.kv is not None and evidence.kv.high >= KV_FULL:
         return nothing("external_wait", f"KV use reached {evidence.kv.high:.0%}")
-    seen = [] if evidence.deferred is None else [f"{evidence.deferred:.1f} requests deferred"]
+    seen = [] if deferred is None else [f"{deferred.mean:.1f} requests deferred"]
     seen += [] if main.transfer is None else [f"transfer frames {main.transfer:.0%}"]
     seen += [] if evidence.major_faults is None else [f"{evidence.major_faults:.0f} page faults a second"]
     return nothing("external_wait", *((", ".join(seen),) if seen else ()), unseen=unseen)
@@ -96,12 +98,15 @@ def _storage(evidence: Evidence, unseen: tuple[str, ...]) -> Finding | None:
 def _deferred(evidence: Evidence, unseen: tuple[str, ...]) -> Finding | None:
     """Requests that the scheduler passes over although there is memory for them, while little else runs."""
     running, deferred, kv = evidence.running, evidence.deferred, evidence.kv
-    if deferred is None or deferred < SOME or running is None or running.mean > max(FEW, deferred / 2):
+    if deferred is None or deferred.mean < SOME or running is None or running.mean > max(FEW, deferred.mean / 2):
         return None
     if kv is not None and kv.high >= KV_FULL:
         return None
-    says = f"{deferred:.1f} requests deferred while {running.mean:.1f} ran"
-    fact = Fact("sched.waiting_by_reason", round(deferred, 3), "requests", says)
+    says = f"{deferred.mean:.1f} requests deferred while {running.mean:.1f} ran"
+    fact = Fact("sched.waiting_by_reason", round(deferred.mean, 3), "requests", says)
+    if deferred_hold_cap(evidence):
+        held = ("they fill the sequence limit, and others that wait for nothing wait behind it",)
+        return Finding("external_wait", POSSIBLE, "deferred requests", (fact,), held, unseen, Remedy.DEFERRED)
     score = SECONDED if all_deferred(evidence) else LIKELY
     return Finding("external_wait", score, "deferred requests", (fact,), (), (*unseen, FOR_WHAT), Remedy.DEFERRED)
 

@@ -31,7 +31,16 @@ from gaptop.valleys.causes.rule import (
 )
 from gaptop.valleys.causes.straggler import straggler
 from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.host_view import BUSY, ON_CPU, CriticalView, critical, front_end, grammar_compiler, holds_none
+from gaptop.valleys.host_view import (
+    BUSY,
+    ON_CPU,
+    CriticalView,
+    critical,
+    front_end,
+    grammar_compiler,
+    holds_none,
+    rests_for_host,
+)
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
@@ -80,8 +89,9 @@ def host_starvation(evidence: Evidence) -> Finding:
     empty = True if holds_none(evidence) is not None else quiet(evidence)
     if empty and (main.work is None or main.work < BUSY):
         return nothing("host_starvation", "nothing ran or waited", unseen=front_unseen(evidence, front))
-    if evidence.kv is not None and evidence.kv.high >= KV_FULL and evidence.waiting and evidence.waiting.mean >= SOME:
-        return nothing("host_starvation", f"KV use reached {evidence.kv.high:.0%} while requests waited")
+    kv, waiting = evidence.kv, evidence.waiting
+    if kv is not None and kv.high >= KV_FULL and waiting and waiting.mean >= SOME and not rests_for_host(evidence):
+        return nothing("host_starvation", f"KV use reached {kv.high:.0%} while requests waited")
     facts = (
         *gauge_fact("sched.running", evidence.running, "running"),
         *waiting_fact(evidence),
@@ -122,11 +132,14 @@ def _compiling_grammars(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding 
     """Most requests are passed over until a thread beside the engine's own has compiled their grammars."""
     thread, share = grammar_compiler(evidence)
     running, deferred = evidence.running, evidence.deferred
-    if thread is None or share < BUSY or running is None or deferred is None or deferred < max(SOME, running.mean):
+    if thread is None or share < BUSY or running is None or deferred is None:
+        return None
+    if deferred.mean < max(SOME, running.mean):
         return None
     says = f"thread {thread.name} compiled grammars {share:.0%} of the time"
     fact = Fact("host.thread_activity", round(share, 4), "ratio", says)
-    passed = Fact("sched.waiting_by_reason", round(deferred, 3), "requests", f"{deferred:.1f} requests deferred")
+    says = f"{deferred.mean:.1f} requests deferred"
+    passed = Fact("sched.waiting_by_reason", round(deferred.mean, 3), "requests", says)
     return Finding("host_starvation", WITNESSED, NAMES["grammar"], (fact, passed, *facts), remedy=Remedy.GRAMMAR)
 
 

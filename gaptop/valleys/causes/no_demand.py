@@ -20,6 +20,7 @@ from gaptop.valleys.causes.rule import (
     not_told,
     nothing,
     quiet,
+    steps_hold_less,
     waiting_fact,
 )
 from gaptop.valleys.evidence import Evidence
@@ -115,7 +116,7 @@ def _empty(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
     # A sync with a device that works is over when that is.
     sync = (main.sync or 0.0) - (evidence.busy or 0.0)
     work = max(main.work or 0.0, main.on_worker or 0.0, sync)
-    if work >= BUSY:
+    if work >= BUSY and holds_none(evidence) is None:
         # vLLM tells of a step when it ends: during the first one after an idle time its gauges still read 0.
         engine = f"the engine's own thread worked or waited for a step {work:.0%}, so a first step was under way"
         return Finding("no_demand", WEAK, "queue empty", facts, (engine,))
@@ -166,13 +167,14 @@ def _client_limited(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
         return nothing("no_demand", unseen=(not_told(evidence, "requests running and waiting"),))
     if waiting.mean > FEW:
         return nothing("no_demand", f"{running.mean:.1f} requests ran and {waiting.mean:.1f} waited")
-    usual = running.before
-    if usual is None or running.mean > LOW_BATCH * usual:
+    usual, rate = running.before, evidence.decode_rate or 0.0
+    less, each = steps_hold_less(evidence), each_ratio(evidence)
+    smaller = usual is not None and running.mean < UNTOUCHED * usual and less is not None and less < EACH_FAST
+    if usual is None or (running.mean > LOW_BATCH * usual and not smaller):
         return nothing("no_demand", f"{running.mean:.1f} requests ran")
-    each, rate = each_ratio(evidence), evidence.decode_rate or 0.0
     if each is None:
         return nothing("no_demand", f"{running.mean:.1f} requests ran", unseen=("tokens not seen",))
-    if each < EACH_FAST:
+    if each < EACH_FAST and not smaller:
         return nothing("no_demand", f"{running.mean:.1f} requests ran, each at {each:.0%} of its usual speed")
     front = front_end(evidence)
     if front.busy is not None and front.busy >= BUSY:
@@ -180,7 +182,10 @@ def _client_limited(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
     if may_be_held(evidence, front) and evidence.connections is not None:
         kept = f"{evidence.connections.mean:.0f} connections were open: requests may be held by an unseen front end"
         return Finding("no_demand", WEAK, "client-limited", facts, (kept,), remedy=Remedy.CLIENT_LIMITED)
-    fact = Fact("tokens.decode", round(rate, 4), "tokens/s", f"each request at {each:.0%} of its usual speed")
+    says = f"each request at {each:.0%} of its usual speed"
+    if smaller:
+        says = f"steps as fast as ever, with {less:.0%} of their usual tokens"
+    fact = Fact("tokens.decode", round(rate, 4), "tokens/s", says)
     unseen = () if front.busy is not None else ("front end not seen: it might hold requests back",)
     # From metrics alone a client that is slow and a front end that is blocked look the same.
     told = LIKELY - 0.1 if evidence.in_flight is not None else POSSIBLE

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from gaptop.valleys.causes.cache_pressure import evicted_prefixes
+from gaptop.valleys.causes.cache_pressure import evicted_prefixes, recomputed_fact, recomputes_more
 from gaptop.valleys.causes.rule import (
     COOL,
+    DOUBTED,
     EACH_FAST,
     FEW,
     KV_TIGHT,
     LIKELY,
     ONE_STEP,
+    OUTWEIGHS,
     POSSIBLE,
     SLOW,
     STRONG,
@@ -24,6 +26,7 @@ from gaptop.valleys.causes.rule import (
     in_first_step,
     not_told,
     nothing,
+    prompts_a_step,
     prompts_move,
     prompts_outweigh,
     rate_fact,
@@ -97,9 +100,7 @@ def _by_prompts(evidence: Evidence) -> Finding:
         if evidence.decode_before and flow >= FILLS * evidence.decode_before:
             return Finding("prefill_interference", _score(evidence, LIKELY - 0.1), "chunk too large", (*facts, fact))
         if flow > 0.0 and usual > 0.0 and flow >= usual:
-            # Prompts at their usual rate are a reason only where the device is known to be at work on something.
-            score = WEAK if evidence.busy is None else _score(evidence, POSSIBLE)
-            return Finding("prefill_interference", score, "chunk too large", (*facts, fact))
+            return _at_usual_rate(evidence, flow, (*facts, fact))
         if _unbooked(evidence):
             late = "a prefill that is under way is booked only when it ends"
             return Finding("prefill_interference", UNBOOKED, "long prefill under way", facts, unseen=(late,))
@@ -111,6 +112,9 @@ def _by_prompts(evidence: Evidence) -> Finding:
         detail = "prefill/decode hand-over"
         return Finding("prefill_interference", score, detail, (*facts, fact, how), remedy=Remedy.HAND_OVER)
     score = STRONG if progress is not None and progress < SLOW else LIKELY
+    if recomputes_more(evidence):
+        more = tuple(item.says for item in recomputed_fact(evidence))
+        return Finding("prefill_interference", POSSIBLE, "long prefill", (*facts, fact), more)
     if evidence.kv is not None and evidence.kv.high >= KV_TIGHT and (lost := evicted_prefixes(evidence)) is not None:
         return Finding("prefill_interference", LIKELY - 0.1, "long prefill", (*facts, fact), (lost.says,))
     if first:
@@ -118,6 +122,24 @@ def _by_prompts(evidence: Evidence) -> Finding:
         return Finding("prefill_interference", score, detail, (*facts, fact), _idle(evidence), (), Remedy.PREFILL_ALONE)
     detail = "long prefill blocks decode" if progress is not None and progress < SLOW else "chunk too large"
     return Finding("prefill_interference", _score(evidence, score), detail, (*facts, fact), _idle(evidence))
+
+
+def _at_usual_rate(evidence: Evidence, flow: float, facts: tuple[Fact, ...]) -> Finding:
+    """Prompts at their usual rate are a reason only where the device is known to be at work on something; they are more
+    likely one where they were most of what it did while each request slowed down."""
+    if recomputes_more(evidence):
+        more = tuple(item.says for item in recomputed_fact(evidence))
+        return Finding("prefill_interference", WEAK, "chunk too large", facts, more)
+    each = each_ratio(evidence)
+    most = evidence.decode_rate is not None and flow >= OUTWEIGHS * evidence.decode_rate
+    if evidence.busy is None:
+        score = WEAK
+    elif most and not evidence.frozen and each is not None and each < EACH_FAST:
+        heavier = prompts_a_step(evidence)
+        score = _score(evidence, LIKELY if heavier is not None and heavier >= OUTWEIGHS else DOUBTED)
+    else:
+        score = _score(evidence, POSSIBLE)
+    return Finding("prefill_interference", score, "chunk too large", facts)
 
 
 def _hand_over(evidence: Evidence) -> tuple[float, Fact] | None:

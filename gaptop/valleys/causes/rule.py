@@ -108,7 +108,7 @@ def all_deferred(evidence: Evidence) -> bool:
     running, waiting, deferred = evidence.running, evidence.waiting, evidence.deferred
     if running is None or waiting is None or deferred is None:
         return False
-    return running.mean <= FEW and deferred >= SOME and waiting.mean - deferred < SOME
+    return running.mean <= FEW and deferred.mean >= SOME and waiting.mean - deferred.mean < SOME
 
 
 def quiet(evidence: Evidence) -> bool | None:
@@ -171,6 +171,24 @@ def prompts_outweigh(evidence: Evidence) -> bool:
     """Whether so many prompt tokens belong to the stretch that prefill filled its steps."""
     usual = max(evidence.prompt_before or 0.0, evidence.decode_before or 0.0)
     return evidence.prompt_flow is not None and usual > 0.0 and evidence.prompt_flow >= OUTWEIGHS * usual
+
+
+def prompts_a_step(evidence: Evidence) -> float | None:
+    """New prompt tokens in each step against the usual; None where any of it was not seen. What slows every step, such
+    as a clock or somebody else on the device, leaves it as it was."""
+    flow, before = evidence.prompt_flow, evidence.prompt_before
+    step, usual = evidence.step_rate, evidence.step_before
+    if flow is None or not before or not step or not usual:
+        return None
+    return (flow / step) / (before / usual)
+
+
+def steps_hold_less(evidence: Evidence) -> float | None:
+    """Tokens of each step against the usual, where the steps themselves came as fast as ever; else None."""
+    rate, before, step, usual = evidence.decode_rate, evidence.decode_before, evidence.step_rate, evidence.step_before
+    if rate is None or not before or step is None or not usual or step < UNTOUCHED * usual:
+        return None
+    return (rate / step) / (before / usual)
 
 
 def heavy_traffic(evidence: Evidence) -> Fact | None:

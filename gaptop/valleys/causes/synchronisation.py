@@ -20,7 +20,7 @@ from gaptop.valleys.causes.rule import (
 )
 from gaptop.valleys.causes.straggler import blind_ranks, straggler
 from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.host_view import BUSY, CriticalView, critical
+from gaptop.valleys.host_view import BUSY, CriticalView, critical, holds_none
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
@@ -45,6 +45,9 @@ def synchronisation(evidence: Evidence) -> Finding:
         unseen = (WORKER_UNSEEN,)
     if nobody_asks(evidence):
         return nothing("synchronisation", "nothing ran or waited, and nobody was connected", unseen=unseen)
+    awaits = holds_none(evidence)
+    if awaits is not None and quiet(evidence):
+        return nothing("synchronisation", f"the engine itself awaited requests {awaits:.0%}: nothing was under way")
     if (late := straggler(evidence)) is not None:
         return late
     # Gauges that move when a step ends still read 0 during the first one.
