@@ -22,6 +22,9 @@ from gaptop.valleys.verdict import judge, verdict
 from gaptop.valleys.windows import Measure, measure, misplaced, reach, span
 from gaptop.valleys.witnesses import counters_fell, of_progress, of_utilisation
 
+MIXED: Final = 1 / 3
+"""Other causes' part of what the main one cost from which on one name for the whole is no sure verdict."""
+
 SHORTEST: Final = 0.05
 """Seconds of evidence at least, however short a valley is so far."""
 
@@ -179,7 +182,8 @@ class Episode:
         if main != best:
             mine = [replace(stretch, start=part.start_s, end=part.end_s) for part in parts if part.cause == main]
             evidence = self._plain(timeline, mine, before, evidence, main)
-        return verdict(evidence, parts, confirmed=confirmed)
+        others = sum(cost for cause, cost in seconds.items() if cause != main)
+        return verdict(evidence, parts, confirmed=confirmed, mixed=others > MIXED * seconds.get(main, 0.0))
 
     def _cost(self, timeline: Timeline, part: Stretch, before: Reference) -> float:
         """Seconds of the usual work that did not come in a part: the main cause is what cost most, and a standstill

@@ -39,8 +39,8 @@ def judge(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda item: (-round(item.score, SCORE_DIGITS), order[id(item)])))
 
 
-def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool) -> Verdict:
-    """The whole argument about one stretch."""
+def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool, mixed: bool = False) -> Verdict:
+    """The whole argument about one stretch. ``mixed``: its segments have other causes too, that cost about as much."""
     findings = judge(evidence)
     best = findings[0]
     others = [item for item in findings[1:] if item.cause != "unknown" and item.score > 0.0]
@@ -48,7 +48,7 @@ def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool)
     untold = (*_ours(evidence), *unread_code(evidence))
     unseen = (*untold, *_unseen(best, findings))
     confidence = _confidence(best, runner, confirmed)
-    if confidence == "high" and untold:
+    if confidence == "high" and (untold or mixed):
         confidence = "medium"
     return Verdict(
         cause=best.cause,

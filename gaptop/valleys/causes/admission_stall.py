@@ -181,6 +181,10 @@ def _with_batch(
         score = LIKELY
         if evidence.frozen:
             score, against = WEAK, ("no step was taken at all: the cap explains the queue, not the standstill",)
+        elif evidence.device_idle and evidence.tokens_every is not None and evidence.length < evidence.tokens_every:
+            score, against = WEAK, ("shorter than the time between two readings: the full batch may be an old one",)
+        elif _as_ever(running, evidence.waiting) and evidence.device_idle is False:
+            score, against = WEAK, ("as many ran and waited before, while all went well",)
         elif progress is not None and progress < SLOW:
             score, against = POSSIBLE, (f"the batch was full, yet progress fell to {progress:.0%} of the usual",)
         return Finding("admission_stall", min(score, ceiling), "sequence cap", facts, against, unseen)

@@ -44,6 +44,8 @@ LOST_MORE: Final = 2.0
 SEVERAL: Final = 2.0
 """Running requests that tell how large one is: a single one may be an exception."""
 
+MINGLED: Final = "how much of the steps new prompts took, beside what was computed again: that is in no counter"
+
 CACHED: Final = 0.2
 LOST: Final = 0.5
 """The prefix cache lost something where it held a fifth of the prompts or more, and holds half as much."""
@@ -101,7 +103,8 @@ def cache_pressure(evidence: Evidence) -> Finding:
         return Finding("cache_pressure", score, detail, facts, (slow,))
     if not prompts_outweigh(evidence):
         few = preempted > 0 and evidence.recomputed_flow is not None and not thrown_back
-        return Finding("cache_pressure", min(score, SECONDED) if few else score, detail, facts)
+        mingled = (MINGLED,) if (evidence.prompt_flow or 0.0) >= OUTWEIGHS * (evidence.decode_rate or 0.0) else ()
+        return Finding("cache_pressure", min(score, SECONDED) if few else score, detail, facts, unseen=mingled)
     # Prompts that are computed again after a preemption are in no counter: these are new ones.
     flood = f"new prompts filled the steps: {evidence.prompt_flow or 0.0:.0f} tokens/s"
     if thrown_back:

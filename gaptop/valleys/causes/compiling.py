@@ -26,6 +26,9 @@ from gaptop.valleys.remedy import Remedy
 SHARE: Final = 0.3
 """Compile frames for this share of the time: ordinary serving shows none."""
 
+MOST: Final = 0.5
+"""In less of the time than this, something else may have held it up for longer."""
+
 COMPILER: Final = 1.0
 CHILDREN: Final = 0.5
 """Cores that ended children of a server used: serving needs none, and a compiler may live shorter than our readings."""
@@ -59,6 +62,8 @@ def compiling(evidence: Evidence) -> Finding:
     if frames:
         detail, remedy = _by_frames(evidence, main.compiling or 0.0)
         score = CERTAIN if len(facts) > 1 else WITNESSED
+        if main.compiling is not None and main.compiling < MOST:
+            score = SECONDED
         return Finding("compiling", score, detail, facts, unseen=unseen, remedy=remedy)
     woken = by_frames(evidence, WAKE_UP)
     if woken >= SHARE:

@@ -45,12 +45,15 @@ def nobody_asks(evidence: Evidence) -> bool:
 
 
 def clients_left(evidence: Evidence) -> bool:
-    """Whether everybody hung up, while no step has refreshed the gauges that still claim requests. Not where the
-    engine's own thread was seen: it tells better."""
+    """Whether everybody hung up, while no step has refreshed the gauges that still claim requests: no step was taken
+    for long, or the device rested and nobody at all was connected. Not where the engine's own thread was seen: it tells
+    better."""
     counted = evidence.in_flight or evidence.connections
-    if counted is None or critical(evidence).awaits is not None or evidence.still < ASKED_TWICE:
+    if counted is None or critical(evidence).awaits is not None or (counted.before or 0.0) < SOME:
         return False
-    return counted.low == 0.0 and counted.mean <= FEW and (counted.before or 0.0) >= SOME
+    if evidence.still >= ASKED_TWICE:
+        return counted.low == 0.0 and counted.mean <= FEW
+    return evidence.device_idle is True and counted.high == 0.0
 
 
 def gone(evidence: Evidence) -> str:

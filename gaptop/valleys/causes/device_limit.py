@@ -8,6 +8,7 @@ from typing import Final
 from gaptop.valleys.causes.rule import (
     COLD,
     EACH_FAST,
+    HINTED,
     LIKELY,
     OUTWEIGHS,
     POSSIBLE,
@@ -127,8 +128,10 @@ def _share_of(factor: float, progress: float) -> float:
 def _co_tenant(evidence: Evidence, unseen: tuple[str, ...]) -> Finding | None:
     """A new process on the device, and signs that it works there: one that only holds memory takes nothing."""
     foreign, usual = evidence.foreign, evidence.foreign_before or 0.0
-    if foreign is None or foreign < usual + SOME:
+    if foreign is None or foreign < SOME:
         return None
+    if foreign < usual + SOME:
+        return _old_co_tenant(evidence, foreign, unseen)
     says = f"foreign processes on the device: {foreign:.0f} (before: {usual:.0f})"
     fact = Fact("device.foreign_processes", foreign, "processes", says)
     against = _works_alone(evidence)
@@ -139,6 +142,17 @@ def _co_tenant(evidence: Evidence, unseen: tuple[str, ...]) -> Finding | None:
         return Finding("device_limit", POSSIBLE, "co-tenant", (fact,), (), (WHO_WORKED, *unseen), Remedy.CO_TENANT)
     score = SECONDED if len(signs) > 1 else LIKELY
     return Finding("device_limit", score, "co-tenant", (fact, *signs), (), (WHO_WORKED, *unseen), Remedy.CO_TENANT)
+
+
+def _old_co_tenant(evidence: Evidence, foreign: float, unseen: tuple[str, ...]) -> Finding | None:
+    """One that was there before may have begun to work: only where all signs say that somebody else does."""
+    more, waited = _drew_more(evidence), _waited(evidence)
+    if not more or not waited or _works_alone(evidence):
+        return None
+    says = f"foreign processes on the device: {foreign:.0f}, as before"
+    fact = Fact("device.foreign_processes", foreign, "processes", says)
+    facts = (fact, *more, *waited)
+    return Finding("device_limit", HINTED, "co-tenant", facts, (), (WHO_WORKED, *unseen), Remedy.CO_TENANT)
 
 
 def _works_alone(evidence: Evidence) -> str:
