@@ -91,6 +91,8 @@ def export(
     if valley is not None and (start is not None or end is not None):
         raise click.UsageError("--valley names a time already; give it, or --from and --to.")
     path = Path(output) if output not in (None, "-") else None
+    if path is None and form != "folded" and sys.stdout.isatty():
+        raise click.UsageError(f"{form} is JSON for another program; name a file with -o, or pipe it.")
     if path is not None and os.path.lexists(path):
         raise exists(path)
     whole = form == "perfetto"

@@ -90,18 +90,18 @@ def web(ctx: click.Context, *, target: Target, port: int, page: bool, look: Look
     file: Path | None = ctx.meta.get(_FILE)
     if file is not None:
         _refuse_options_of_servers(ctx, file)
-    if not page and importlib.util.find_spec("textual_serve") is None:
-        raise Stop(
-            "the screen in a browser is made by textual-serve, which is not installed here; "
-            "pip install 'gaptop[web]' brings it, or watch in the terminal with gaptop.",
-            Exit.USAGE,
-        )
     if file is not None:
         _check(file)
         shown = file.name
     else:
         servers = choose(target)
         shown = " ".join(server.url for server in servers)
+    if not page and importlib.util.find_spec("textual_serve") is None:
+        raise Stop(
+            "the screen in a browser is made by textual-serve, which is not installed here; "
+            "pip install 'gaptop[web]' brings it (in gaptop's folder: pip install '.[web]'); or watch in the terminal.",
+            Exit.USAGE,
+        )
     if not page:
         from gaptop.cli.web_server import serve
 

@@ -91,6 +91,7 @@ def test_without_the_extra_its_name_is_told(
     assert "pip install 'gaptop[web]'" in done.output
     assert done.output.count("\n") == 1
     assert not served
+    assert run(f"{recording}.none").exit_code == Exit.UNREADABLE, "what is wrong with the file comes first"
 
 
 def test_a_port_that_is_taken(recording: Path) -> None:

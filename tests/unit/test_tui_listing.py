@@ -124,6 +124,9 @@ async def test_slash_filters_by_text_which_is_never_markup() -> None:
         await screen.press("slash", *"[red]", "enter")
         assert 'valleys: 0 of 5, only "[red]"' in screen.text
         assert 'None of 5 valleys: only "[red]"' in screen.text
+        await screen.press("n")
+        assert 'None of 5 valleys: only "[red]"' in screen.rows[-1]
+        assert "Esc drops the filter" in screen.rows[-1]
 
 
 async def test_a_click_on_a_row_selects_it_and_one_on_a_column_sorts() -> None:

@@ -105,6 +105,12 @@ def test_a_full_cache_is_not_the_reason_where_new_prompts_made_the_steps_long() 
     assert against == "127 ran, 126 before, but each step took 2.9 times as long"
 
 
+def test_steps_that_are_long_without_new_prompts_take_nothing_from_a_full_cache() -> None:
+    longer = replace(NEW_PROMPTS, prompt_flow=300.0, prompt_rate=300.0)
+    assert finding(longer, "cache_pressure").against == ()
+    assert best(longer).cause == "cache_pressure"
+
+
 def test_it_is_the_reason_where_more_is_computed_again_than_is_new() -> None:
     said = best(replace(NEW_PROMPTS, recomputed_flow=9000.0))
     assert (said.cause, said.detail) == ("cache_pressure", "preemption thrash")

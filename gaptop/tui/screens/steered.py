@@ -129,7 +129,10 @@ class Steered(Screen[None], inherit_bindings=False):
         if self._position is not None:
             now, scene = self._session.now, self.scene()
             valleys = [valley for valley in scene.assessment.valleys if self._lower.listing.admits(valley)]
-            if says := self._position.step_valley(step, valleys, scene.valley, now):
+            if not valleys and scene.assessment.valleys:
+                filtered = f"None of {len(scene.assessment.valleys)} valleys: {self._lower.listing.says()}."
+                self.notify_line(scene.clean(f"{filtered} Esc drops the filter."))
+            elif says := self._position.step_valley(step, valleys, scene.valley, now):
                 self.notify_line(says)
             self.draw()
 

@@ -103,7 +103,7 @@ def cache_pressure(evidence: Evidence) -> Finding:
         return Finding("cache_pressure", score, detail, facts, (slow,))
     if not prompts_outweigh(evidence):
         few = preempted > 0 and evidence.recomputed_flow is not None and not thrown_back
-        mingled = (MINGLED,) if (evidence.prompt_flow or 0.0) >= OUTWEIGHS * (evidence.decode_rate or 0.0) else ()
+        mingled = (MINGLED,) if _mostly_prompts(evidence) else ()
         return Finding("cache_pressure", min(score, SECONDED) if few else score, detail, facts, unseen=mingled)
     # Prompts that are computed again after a preemption are in no counter: these are new ones.
     flood = f"new prompts filled the steps: {evidence.prompt_flow or 0.0:.0f} tokens/s"
@@ -114,11 +114,16 @@ def cache_pressure(evidence: Evidence) -> Finding:
     return Finding("cache_pressure", min(score, SECONDED), detail, facts, (flood,))
 
 
+def _mostly_prompts(evidence: Evidence) -> bool:
+    """Whether the steps computed far more new prompt tokens than they decoded."""
+    return (evidence.prompt_flow or 0.0) >= OUTWEIGHS * (evidence.decode_rate or 0.0)
+
+
 def _slow_steps(evidence: Evidence) -> str | None:
-    """That the steps lost far more than the batch did, in words: a full cache costs the requests that it keeps out, and
-    what is computed again."""
+    """That the steps lost far more than the batch did, and held mostly new prompts, in words: a full cache costs the
+    requests that it keeps out, and what is computed again."""
     running, step, usual = evidence.running, evidence.step_rate, evidence.step_before
-    if running is None or not running.before or not step or not usual:
+    if running is None or not running.before or not step or not usual or not _mostly_prompts(evidence):
         return None
     kept, pace = min(1.0, running.mean / running.before), step / usual
     if pace >= UNTOUCHED or pace > kept**LOST_MORE:
