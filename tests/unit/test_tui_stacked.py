@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gaptop.recording.lines import Batch, Hole, Tick, Watermark
@@ -105,6 +105,7 @@ _values = st.lists(
 
 
 @given(_values, st.integers(1, 9), st.sampled_from([UNICODE, BLOCK, ASCII]), st.booleans())
+@example([(2.0, 1.0, 0.0, 0.0, D)], 2, UNICODE, True)
 def test_cells_fill_the_lane_and_no_number_hides_or_is_made_up(
     values: list[tuple[float, float, float, float, Cover]], height: int, glyphs: Glyphs, queue: bool
 ) -> None:

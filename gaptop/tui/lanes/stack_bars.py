@@ -85,6 +85,9 @@ def _column(
             texture = glyphs.texture[_texture(on_top + shared - at, parts, len(glyphs.texture))]
             cells[row] = (texture, palette.hue(look.upper, dim=shaded))
             used = row + 1
+        if height > 1 and level and not any(character in glyphs.bars for character, _ in cells):
+            # Its minimum of 0 stood in the first row and its mean in the last one, which the upper share took.
+            cells[0] = (glyphs.bars[-1], palette.hue(look.lower, dim=True))
     for row in range(max(used, 1), -(-full // parts)):
         cells[row] = (glyphs.idle, palette.DIM)
     return tuple(reversed(cells))
