@@ -8,21 +8,11 @@ import pytest
 
 from gaptop.valleys.evidence import Cores, Evidence, Gauge, ThreadView, Traffic
 from gaptop.valleys.gather_recompute import recomputed_flow
-from gaptop.valleys.model import Finding
 from gaptop.valleys.reference import Reference
-from gaptop.valleys.verdict import judge
 
+from .valley_evidence import best, finding, gauge, steady
 from .valley_server import server
 from .valley_streams import Stream, analyse, stairs, total
-
-
-def gauge(mean: float, *, first: float, last: float, before: float) -> Gauge:
-    return Gauge(mean, min(first, last, mean), max(first, last, mean), first, last, before)
-
-
-def steady(value: float, before: float) -> Gauge:
-    return Gauge(value, value, value, value, value, before)
-
 
 SYNCING = ThreadView("engine", "MainThread", True, {"device_sync": 1.0}, 0.05, 0.05, 0.0, 0.0)
 AFTER_THRASH = Evidence(
@@ -57,14 +47,6 @@ AFTER_THRASH = Evidence(
 """Others have gone, the cache has room again, and what was thrown back before is computed again."""
 
 
-def best(evidence: Evidence) -> Finding:
-    return judge(evidence)[0]
-
-
-def finding(evidence: Evidence, cause: str) -> Finding:
-    return next(item for item in judge(evidence) if item.cause == cause)
-
-
 def test_what_was_thrown_back_is_computed_again_beside_a_cache_with_room() -> None:
     said = best(AFTER_THRASH)
     assert (said.cause, said.detail) == ("cache_pressure", "recompute after preemption")
@@ -76,6 +58,12 @@ def test_without_much_to_compute_again_a_cache_with_room_is_no_pressure(again: f
     said = finding(replace(AFTER_THRASH, recomputed_flow=again), "cache_pressure")
     assert said.score == 0.0
     assert said.against == ("KV use at most 69%",)
+
+
+@pytest.mark.parametrize("unseen", ["prompt_flow", "decode_before"])
+def test_what_is_computed_again_outweighs_nothing_that_was_not_seen(unseen: str) -> None:
+    blind = replace(AFTER_THRASH, **{unseen: None})  # type: ignore[arg-type]
+    assert finding(blind, "cache_pressure").detail != "recompute after preemption"
 
 
 NEW_PROMPTS = replace(
@@ -109,6 +97,13 @@ def test_steps_that_are_long_without_new_prompts_take_nothing_from_a_full_cache(
     longer = replace(NEW_PROMPTS, prompt_flow=300.0, prompt_rate=300.0)
     assert finding(longer, "cache_pressure").against == ()
     assert best(longer).cause == "cache_pressure"
+
+
+@pytest.mark.parametrize("unseen", ["prompt_flow", "decode_rate"])
+def test_tokens_that_were_not_seen_are_no_new_prompts(unseen: str) -> None:
+    blind = finding(replace(NEW_PROMPTS, recomputed_flow=None, **{unseen: None}), "cache_pressure")  # type: ignore[arg-type]
+    assert blind.against == ()
+    assert blind.unseen == ()
 
 
 def test_it_is_the_reason_where_more_is_computed_again_than_is_new() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gaptop.valleys.evidence import Evidence, Gauge, ThreadView
 
-from .test_valleys_memory import best, finding, steady
+from .valley_evidence import best, finding, steady
 
 SYNCING = ThreadView("engine", "MainThread", True, {"device_sync": 1.0}, 0.99, 0.99, 0.0, 0.0)
 SLOW = Evidence(

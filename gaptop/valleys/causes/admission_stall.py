@@ -57,9 +57,14 @@ def deferred_hold_cap(evidence: Evidence) -> bool:
     running, waiting, deferred, limit = evidence.running, evidence.waiting, evidence.deferred, evidence.limit
     if running is None or waiting is None or deferred is None or limit is None or deferred.mean < SOME:
         return False
-    others = max(waiting.mean - deferred.mean, waiting.last - deferred.last)
+    others = _beside(waiting, deferred)
     places = limit - max(running.mean + deferred.mean, running.last + deferred.last)
     return others >= SOME and places < 1.0 and running.low < limit * (1 - PINNED)
+
+
+def _beside(waiting: Gauge, deferred: Gauge) -> float:
+    """Requests that wait and were not deferred, on average or at the end."""
+    return max(waiting.mean - deferred.mean, waiting.last - deferred.last)
 
 
 def admission_stall(evidence: Evidence) -> Finding:
@@ -160,7 +165,7 @@ def _passed_over(
     says = f"{deferred.mean:.0f} deferred requests waited"
     facts = (*facts, Fact("sched.waiting_by_reason", round(deferred.mean, 3), "requests", says))
     if limit is not None and deferred_hold_cap(evidence):
-        others = max(waiting.mean - deferred.mean, waiting.last - deferred.last)
+        others = _beside(waiting, deferred)
         says = f"running and deferred together reach the limit of {limit:.0f}, and {others:.0f} others wait"
         facts = (*facts, Fact("sched.limit", limit, "requests", says))
         detail = "deferred requests hold the cap"

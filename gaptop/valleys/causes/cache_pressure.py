@@ -116,7 +116,8 @@ def cache_pressure(evidence: Evidence) -> Finding:
 
 def _mostly_prompts(evidence: Evidence) -> bool:
     """Whether the steps computed far more new prompt tokens than they decoded."""
-    return (evidence.prompt_flow or 0.0) >= OUTWEIGHS * (evidence.decode_rate or 0.0)
+    flow, rate = evidence.prompt_flow, evidence.decode_rate
+    return flow is not None and rate is not None and flow > 0.0 and flow >= OUTWEIGHS * rate
 
 
 def _slow_steps(evidence: Evidence) -> str | None:
@@ -133,8 +134,8 @@ def _slow_steps(evidence: Evidence) -> str | None:
 
 def recomputes_more(evidence: Evidence) -> bool:
     """Whether preempted requests had more tokens to compute again than new prompts had, as far as can be told."""
-    again = evidence.recomputed_flow
-    return again is not None and again > 0.0 and again >= (evidence.prompt_flow or 0.0)
+    again, new = evidence.recomputed_flow, evidence.prompt_flow
+    return again is not None and new is not None and again > 0.0 and again >= new
 
 
 def recomputed_fact(evidence: Evidence) -> tuple[Fact, ...]:
@@ -154,8 +155,8 @@ def _roomy(evidence: Evidence, kv: Gauge, preempted: float) -> Finding | None:
         *gauge_fact("sched.running", evidence.running, "running"),
         *waiting_fact(evidence),
     )
-    again, usual = evidence.recomputed_flow or 0.0, evidence.decode_before or 0.0
-    if recomputes_more(evidence) and again >= usual:
+    again, usual = evidence.recomputed_flow, evidence.decode_before
+    if recomputes_more(evidence) and again is not None and usual is not None and again >= usual:
         score = STRONG if again >= OUTWEIGHS * usual and _slowed(evidence) else LIKELY
         return Finding("cache_pressure", score, "recompute after preemption", (*facts, *recomputed_fact(evidence)))
     moved = heavy_traffic(evidence)
