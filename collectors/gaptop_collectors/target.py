@@ -59,3 +59,8 @@ class Processes(Protocol):
     def why_empty(self) -> str:
         """The sentence that says why current() is empty; "" when it is not."""
         ...
+
+
+def place_of(url: str) -> str:
+    """A server's address in short, as in ``127.0.0.1:8000``."""
+    return url.partition("://")[2] or url

@@ -17,7 +17,7 @@ from gaptop.probe.runner import Plan
 from gaptop.probe.tellers import Tellers
 from gaptop.probe.told import ToldProcesses, told
 from gaptop_collectors.collector import Collector, Message
-from gaptop_collectors.target import HttpOptions, Processes, Server, ServerProcess
+from gaptop_collectors.target import HttpOptions, Processes, Server, ServerProcess, place_of
 
 if TYPE_CHECKING:
     from gaptop_collectors.devices.nvml import NvmlDevices
@@ -33,7 +33,7 @@ driver itself is asked for too dearly, the collector asks for less often on its 
 def plans(config: ProbeConfig) -> Sequence[Plan]:
     """The plans for a configuration, the device first. Never raises for what the host lacks."""
     http = HttpOptions(ca_file=config.ca, insecure=config.insecure)
-    trees = [_Tree(server, "" if len(config.servers) == 1 else _place(server.url)) for server in config.servers]
+    trees = [_Tree(server, "" if len(config.servers) == 1 else place_of(server.url)) for server in config.servers]
     every, gpus = _Every(trees) if trees else None, _Gpus(config.gpu)
     made = [Plan(_numbered("devices.feed", place), _feed(path)) for place, path in enumerate(config.feeds, 1)]
     if config.gpu:
@@ -69,11 +69,6 @@ def _on_host(config: ProbeConfig, trees: Sequence[_Tree], every: _Every, gpus: _
 
 def _numbered(collector: str, number: int) -> str:
     return collector if number == 1 else f"{collector}:{number}"
-
-
-def _place(url: str) -> str:
-    """A server's address in short, as in ``127.0.0.1:8000``."""
-    return url.partition("://")[2]
 
 
 class _Tree:

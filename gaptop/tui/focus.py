@@ -14,8 +14,9 @@ from gaptop.tui.devices import devices
 from gaptop.valleys.hints import hints
 from gaptop.valleys.model import Assessment
 from gaptop.valleys.plateau import level_hints
-from gaptop.valleys.scope import Scope, label_of, place_of, scopes
+from gaptop.valleys.scope import Scope, label_of, scopes
 from gaptop.valleys.sentence import NO_ANSWER, sentence
+from gaptop_collectors.target import place_of
 
 
 @dataclass(frozen=True, slots=True)

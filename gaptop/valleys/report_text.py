@@ -14,7 +14,7 @@ from gaptop.valleys.report_events import event_lines
 from gaptop.valleys.report_ledger import device_names, ledger_lines
 from gaptop.valleys.report_recurring import recurring_lines
 from gaptop.valleys.report_words import doubtful, idle_seconds, longest_gap, name, resolution
-from gaptop.valleys.scope import place_of
+from gaptop_collectors.target import place_of
 
 SHOWN: Final = 12
 """Valleys listed; the rest is counted."""

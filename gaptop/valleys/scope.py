@@ -100,11 +100,6 @@ def label_of(source: str) -> str:
     return source.partition("/")[2] or source
 
 
-def place_of(url: str) -> str:
-    """A server's address in short, as in ``127.0.0.1:8000``."""
-    return url.partition("://")[2] or url
-
-
 def scopes(timeline: Sources) -> tuple[Scope, ...]:
     """Group all sources by server. A device without known pids belongs to the only server, else it stands alone; one on
     which none of the server's processes was found is not the server's where another device has some. Of several servers

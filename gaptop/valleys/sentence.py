@@ -9,7 +9,8 @@ from gaptop.timeline.timeline import Timeline
 from gaptop.valleys import reading
 from gaptop.valleys.detect import ACTIVE
 from gaptop.valleys.model import CAUSE_NAMES, Assessment, Cause, LedgerRow, Valley
-from gaptop.valleys.scope import place_of, tells_busy
+from gaptop.valleys.scope import tells_busy
+from gaptop_collectors.target import place_of
 
 THREADS_REMEDY: Final = "run `sudo gaptop record -o - | gaptop open -`"
 STRAY: Final = 0.5
