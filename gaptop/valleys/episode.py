@@ -180,7 +180,9 @@ class Episode:
             seconds[part.cause] = seconds.get(part.cause, 0.0) + cost
         main = max(seconds, key=lambda cause: (seconds[cause], cause == best)) if seconds else best
         if main != best:
-            mine = [replace(stretch, start=part.start_s, end=part.end_s) for part in parts if part.cause == main]
+            mine = [
+                replace(stretch, start=part.start_s, end=part.end_s, part=True) for part in parts if part.cause == main
+            ]
             evidence = self._plain(timeline, mine, before, evidence, main)
         others = sum(cost for cause, cost in seconds.items() if cause != main)
         return verdict(evidence, parts, confirmed=confirmed, mixed=others > MIXED * seconds.get(main, 0.0))

@@ -126,6 +126,8 @@ class ThreadView:
     held: Held | None = None
     gil: Gil | None = None
     stay: Stay | None = None
+    few: bool = False
+    """Whether its stacks are only the few samples about a gap that is shorter than their doubt (``gather_near``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from gaptop.valleys.gather_device import (
     slow_calls,
 )
 from gaptop.valleys.gather_host import stopped_roles, thread_views
+from gaptop.valleys.gather_near import Gap, idle_share
 from gaptop.valleys.gather_prompt import prompt_flow, prompt_late, prompt_settled
 from gaptop.valleys.gather_ranks import ranks
 from gaptop.valleys.gather_recompute import recomputed_flow
@@ -52,6 +53,8 @@ class Stretch:
     end: float
     devices: tuple[str, ...]
     level: float | None
+    part: bool = False
+    """Of a valley, and not all of it."""
 
 
 def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference) -> Evidence:
@@ -70,7 +73,8 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
     )
     level = stretch.level or before.mean("device.busy", stretch.devices, "mean")
     reason, limited, limited_before = limits(timeline, told, start, end, before)
-    threads = thread_views(timeline, scope, start, end, before)
+    gap = _gap(stretch, busy, level)
+    threads = thread_views(timeline, scope, start, end, before, gap)
     views = timeline.sources
     server = Told(timeline, metrics, start, end, before)
     running, waiting, kv = (server.gauge(name) for name in ("sched.running", "sched.waiting", "kv.used"))
@@ -161,6 +165,15 @@ def gather(timeline: Timeline, scope: Scope, stretch: Stretch, before: Reference
         slow_calls=slow_calls(timeline, start, end),
         own_share=own_share(timeline, stretch.devices, start, end, before),
     )
+
+
+def _gap(stretch: Stretch, busy: float | None, level: float | None) -> Gap | None:
+    """What is a whole gap, in which the devices idled for most of the time; a part of a valley is none, as what lies
+    beside it is no ordinary time."""
+    if stretch.part or stretch.kind != "utilisation" or busy is None or not level or busy >= 0.5 * level:
+        return None
+    length = stretch.end - stretch.start
+    return Gap(stretch.start, stretch.end, length * idle_share(busy, level), stretch.devices, level)
 
 
 def _inner_progress(server: Told) -> float | None:

@@ -11,6 +11,7 @@ from gaptop.timeline.types import SeriesId, ThreadId
 from gaptop.valleys import reading
 from gaptop.valleys.evidence import Gil, ThreadView
 from gaptop.valleys.gather_frames import RARE, frames_tell
+from gaptop.valleys.gather_near import Gap, near
 from gaptop.valleys.gather_stay import frame_name, longest_stay
 from gaptop.valleys.host_held import held, worth_joining
 from gaptop.valleys.host_view import HOST_WORK
@@ -40,10 +41,11 @@ SOME_LOCK: Final = 0.1
 
 
 def thread_views(
-    timeline: Timeline, scope: Scope, start: float, end: float, before: Reference
+    timeline: Timeline, scope: Scope, start: float, end: float, before: Reference, gap: Gap | None = None
 ) -> tuple[ThreadView, ...]:
     """The critical threads of the engine and every front-end thread that was seen, stacks and run states joined, and
-    the engine's threads that compile grammars: requests wait for them, and no step does."""
+    the engine's threads that compile grammars: requests wait for them, and no step does. ``gap``: what the stretch is,
+    where it is a whole gap of some device."""
     found: dict[tuple[int, int], ThreadView] = {}
     stacks = {process.pid: process for process in scope.stacks}
     for process in scope.stacks:
@@ -51,6 +53,8 @@ def thread_views(
             view = _stacks(timeline, process, thread, start, end, before)
             if view is not None and (_wanted(process, thread.tid) or _helps(view)):
                 found[process.pid, thread.tid] = view
+    if gap is not None:
+        found |= _few(timeline, scope, gap, before)
     for process in scope.states:
         for tid in _tids(timeline, process):
             key = process.pid, tid
@@ -58,7 +62,7 @@ def thread_views(
             if view is not None:
                 found[key] = view
                 recorder = stacks.get(process.pid)
-                if recorder is not None and view.activities is not None and worth_joining(view):
+                if recorder is not None and view.activities is not None and not view.few and worth_joining(view):
                     found[key] = _joined(timeline, recorder, process, tid, view, start, end)
     return tuple(found[key] for key in sorted(found))
 
@@ -84,7 +88,7 @@ def _tids(timeline: Timeline, process: ProcessRef) -> list[int]:
 def _stacks(
     timeline: Timeline, process: ProcessRef, thread: ThreadId, start: float, end: float, before: Reference
 ) -> ThreadView | None:
-    if end - start < UNSURE * timeline.sources[process.source].info.error:
+    if _short(timeline, process, start, end):
         return None
     seconds = timeline.shares(thread, start, end)
     total = sum(seconds.values())
@@ -102,6 +106,27 @@ def _stacks(
         frames=frames_tell(timeline, thread, start, end, total) if critical and rare >= MIN_STRANGE * total else {},
         stay=longest_stay(timeline, thread, start, end, total, before) if critical else None,
     )
+
+
+def _short(timeline: Timeline, process: ProcessRef, start: float, end: float) -> bool:
+    return end - start < UNSURE * timeline.sources[process.source].info.error
+
+
+def _few(timeline: Timeline, scope: Scope, gap: Gap, before: Reference) -> dict[tuple[int, int], ThreadView]:
+    """The critical threads by the few samples about a gap that is shorter than their doubt; of a role only where all
+    were at the same, as one of several ranks that is at something else is waited for by the others."""
+    found: dict[str, dict[tuple[int, int], ThreadView]] = {}
+    told: dict[str, set[str]] = {}
+    for process in scope.stacks:
+        if process.role not in CRITICAL_ROLES or not _short(timeline, process, gap.start, gap.end):
+            continue
+        thread, error = ThreadId(process.source, process.main_tid), timeline.sources[process.source].info.error
+        activity = near(timeline, thread, gap, error, before)
+        told.setdefault(process.role, set()).add(activity)
+        view = ThreadView(process.role, timeline.thread_name(thread), True, {activity: 1.0}, few=True)
+        found.setdefault(process.role, {})[process.pid, thread.tid] = view
+    agreed = [role for role, activities in told.items() if len(activities) == 1 and "" not in activities]
+    return {key: view for role in agreed for key, view in found[role].items()}
 
 
 def strangest(timeline: Timeline, thread: ThreadId, start: float, end: float) -> str:

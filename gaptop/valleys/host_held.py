@@ -41,11 +41,10 @@ def held(joint: Joint) -> Held:
     def least(activities: Collection[str], states: Collection[str]) -> float:
         return joint.least(activities, states) / joint.seen
 
-    lock = least(HOST_WORK, LOCK)
-    dozed = max(0.0, least(HOST_WORK, (*LOCK, *ELSEWHERE)) - lock)
+    dozed = max(0.0, least(HOST_WORK, (*LOCK, *ELSEWHERE)) - joint.most(HOST_WORK, LOCK) / joint.seen)
     most = max(ELSEWHERE, key=lambda name: joint.most(HOST_WORK, (name,))) if dozed > 0.0 else ""
     return Held(
-        lock=lock,
+        lock=least(HOST_WORK, LOCK),
         dozed=dozed,
         dozed_on=most,
         sync_wanted=least(SYNC, (WANTS,)),

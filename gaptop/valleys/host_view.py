@@ -65,6 +65,8 @@ class CriticalView:
     waits: float | None = None
     awaits: float | None = None
     on_cpu: float | None = None
+    always_on: bool = False
+    """Whether it was on its core as much while all went well: that does not tell work from busy-waiting then."""
     wants_cpu: float | None = None
 
 
@@ -161,8 +163,19 @@ def critical(evidence: Evidence) -> CriticalView:
         waits=min((_share(item, WAITS) for item in engines), default=None),
         awaits=min((_one(item, "await_requests") for item in engines), default=None),
         on_cpu=on_cpu if worst.on_cpu is None else worst.on_cpu,
+        always_on=worst.on_cpu_before is not None and worst.on_cpu_before >= ON_CPU,
         wants_cpu=wants_cpu,
     )
+
+
+def known_work(main: CriticalView) -> float:
+    """The share of the time in which the thread was in work frames that a rule knows."""
+    return 0.0 if main.thread is None else _share(main.thread, HOST_WORK)
+
+
+def unread_share(main: CriticalView) -> float:
+    """The share of the time in which the thread was in code that no rule knows, whether it computed there or not."""
+    return 0.0 if main.thread is None else _one(main.thread, "other")
 
 
 def rests_for_host(evidence: Evidence) -> bool:

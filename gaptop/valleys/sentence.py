@@ -136,21 +136,22 @@ def _argument(valley: Valley, state: Assessment, remedy: str, subject: str) -> s
 
 
 def _none_yet(timeline: Timeline, state: Assessment) -> str:
+    none = "no valley in this recording" if state.ended else "no valley yet"
     busy = {row.device: row for row in state.ledger if row.cause == "busy"}
     unjudged = {row.device: row for row in state.ledger if row.cause == "idle_before_work"}
     worked = [row for row in busy.values() if row.share_ratio is not None and _worked(row)]
     if worked:
         share = sum(row.share_ratio or 0.0 for row in worked) / len(worked)
-        return f"no valley yet: device busy {share:.0%} over {state.now:.0f} s"
+        return f"{none}: device busy {share:.0%} over {state.now:.0f} s"
     if busy:
         seconds = max((row.device_seconds for row in unjudged.values()), default=0.0)
-        return f"no valley yet: the device has not worked since the start ({seconds:.0f} s idle)"
+        return f"{none}: the device has not worked since the start ({seconds:.0f} s idle)"
     mute = [info for info in _devices(timeline) if not tells_busy(info) and info.unsupported.get("device.busy")]
     servers = tuple(source for source in sorted(timeline.sources) if source.startswith("metrics/"))
     rate = reading.rate(timeline, "tokens.decode", servers, max(0.0, state.now - 5.0), state.now)
     if rate is not None:
         seen = _mute(len(mute)) if mute else "no device seen"
-        return f"no valley yet: {seen}, {rate:.4g} decode tokens a second"
+        return f"{none}: {seen}, {rate:.4g} decode tokens a second"
     if mute:
         return f"nothing measured yet: {_mute(len(mute))}: {mute[0].unsupported['device.busy']}"
     says = [health.says for health in timeline.health.values() if health.state != "ok" and health.says]

@@ -24,6 +24,8 @@ NARROW: Final = 0.10
 
 OUR_CALL: Final = "what it would have been without gaptop's own call to the driver, which was slow at that time"
 
+FEW_SAMPLES: Final = "what the thread did besides: only a few samples of its stacks fell so near to so short a gap"
+
 PENDING: Final = "pending"
 """The detail of an unknown verdict that was said before the sources had told of that time."""
 
@@ -45,7 +47,7 @@ def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool,
     best = findings[0]
     others = [item for item in findings[1:] if item.cause != "unknown" and item.score > 0.0]
     runner = others[0] if others else None
-    untold = (*_ours(evidence), *unread_code(evidence))
+    untold = (*_ours(evidence), *unread_code(evidence), *_few(evidence, best))
     unseen = (*untold, *_unseen(best, findings))
     confidence = _confidence(best, runner, confirmed)
     if confidence == "high" and (untold or mixed):
@@ -85,6 +87,17 @@ def _ours(evidence: Evidence) -> tuple[str, ...]:
     if evidence.slow_calls or (evidence.own_share is not None and evidence.own_share >= OURS):
         return (OUR_CALL,)
     return ()
+
+
+def _few(evidence: Evidence, best: Finding) -> tuple[str, ...]:
+    """What is to be said where a gap is so short that its stacks are a few samples about it, and nothing else says as
+    much."""
+    if not any(item.few for item in evidence.threads):
+        return ()
+    threads = tuple(replace(item, activities=None) if item.few else item for item in evidence.threads)
+    seen = any(item.activities is not None for item in threads)
+    same = judge(replace(evidence, threads=threads, stacks_seen=seen))[0].cause == best.cause
+    return () if same else (FEW_SAMPLES,)
 
 
 def _confidence(best: Finding, runner: Finding | None, confirmed: bool) -> Confidence:

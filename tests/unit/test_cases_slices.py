@@ -44,6 +44,35 @@ def test_a_wedge_inside_a_longer_valley_is_a_part_of_it() -> None:
     assert verdict.cause == "stalled_busy"
 
 
+def test_a_wedge_is_one_though_prompts_came_at_their_usual_rate_meanwhile() -> None:
+    # They pile up, and are booked when it ends: over the whole valley each step held far more of them.
+    span = (12.0, 19.0)
+    stream = Stream(32).device(stairs((0, 1.0)), power=stairs((0, 300)))
+    stopped = {name: rate(each, 0, span) for name, each in (("tokens__decode", 120), ("step__count", 30))}
+    prompts = total((0, 750), (12, 0), (19, 3500), (21, 750))
+    slow = total((0, 120), (12, 0), (19, 30), (21, 120))
+    stream.metrics(server(**{**stopped, "tokens__prompt": prompts, "tokens__decode": slow}))
+    stream.stacks(ENGINE, "engine", lambda t: "device_sync")
+    verdict = said(stream, "progress")
+    assert verdict.cause == "stalled_busy"
+    assert verdict.segments[-1].cause == "prefill_interference"
+
+
+def test_prompts_in_steps_that_are_as_fast_as_those_without_are_no_part_of_a_valley() -> None:
+    # Somebody else takes most of the device; prompts come at random, and no step is slower for them.
+    stream = Stream(32).device(
+        stairs((0, 1.0)),
+        power=stairs((0, 250), (12, 300), (22, 250)),
+        more={"device.foreign_processes": stairs((0, 0), (12, 1), (22, 0))},
+    )
+    prompts = total((0, 230), (12, 0), (14, 900), (15, 0), (17, 900), (18, 0), (20, 230))
+    curves = {"tokens__decode": rate(300, 110, (12, 22)), "step__count": rate(30, 11, (12, 22))}
+    stream.metrics(server(tokens__prompt=prompts, **curves)).stacks(ENGINE, "engine", lambda t: "device_sync")
+    verdict = said(stream, "progress")
+    assert verdict.cause == "device_limit"
+    assert {part.cause for part in verdict.segments} == {"device_limit"}
+
+
 @pytest.mark.parametrize(("seconds", "watts", "cause"), [(1.5, 60, "stalled_busy"), (1.5, 290, "unknown")])
 def test_a_short_standstill_is_a_wedge_only_where_power_tells_it_from_a_long_step(
     seconds: float, watts: float, cause: str
@@ -80,3 +109,18 @@ def test_a_prompt_that_moves_however_slowly_is_no_wedge(prompts: float, excluded
     verdict = said(stream.metrics(curves), "progress")
     assert verdict.cause == "prefill_interference"
     assert ("stalled_busy" in {item.cause for item in verdict.excluded}) == excluded
+
+
+def test_slices_too_short_for_stacks_still_tell_where_one_cause_follows_another() -> None:
+    # Nobody asks, and the device reads busy at idle power; then a long prefill. Together they look like neither.
+    span = (12.0, 19.0)
+    stopped = {name: rate(each, 0, span) for name, each in (("tokens__decode", 800), ("step__count", 100))}
+    stream = Stream(30).device(stairs((0, 1.0)), power=stairs((0, 300), (12, 40), (16, 340), (19, 300)))
+    prompts = total((0, 100), (12, 0), (16, 100_000), (19, 100))
+    stream.metrics(server(tokens__prompt=prompts, **stopped)).stacks(API, "api", lambda t: "idle", error=0.4)
+    stream.stacks(ENGINE, "engine", lambda t: "await_requests" if 12 <= t < 16 else "device_sync", error=0.4)
+    verdict = said(stream, "progress")
+    first, second = verdict.segments[:2]
+    assert (first.cause, round(first.start_s)) == ("artefact", 12)
+    assert (second.cause, round(second.start_s)) == ("prefill_interference", 16)
+    assert verdict.cause == "artefact"

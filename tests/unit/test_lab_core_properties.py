@@ -161,6 +161,9 @@ def test_blocks_never_exceed_capacity_and_every_request_gets_its_tokens(scenario
         assert (scheduler.running, scheduler.waiting, scheduler.leaving, scheduler.pool.used) == ([], [], [], 0)
     assert {request: given_out[request] for request in finished} == finished
     assert sum(event.change for event in opened) == 0
-    if not any(fault.place == "abort" for fault in once.faults):
-        assert given_out == finished
-        assert len(finished) == sum(event.change == 1 for event in opened)
+    asked = sum(event.change == 1 for event in opened)
+    places = [fault.place for fault in once.faults]
+    if "abort" not in places:
+        left = places.count("hang_up")
+        assert len(given_out.keys() - finished.keys()) <= left
+        assert asked - left <= len(finished) <= asked

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaptop.timeline.types import Span, Steps
+from gaptop.valleys.host_held import held
 from gaptop.valleys.joint import RUNNING, Joint, join
 
 WINDOW = 0.25
@@ -131,3 +132,22 @@ def test_the_truth_lies_between_the_bounds(
             assert found.most([activity], [state]) >= truth - 1e-6
     told = found.seen + sum(found.stateless.values()) + sum(found.stackless.values()) + found.unseen
     assert told == pytest.approx(end - start, abs=1e-6)
+
+
+def test_sleep_that_may_all_be_the_lock_is_not_held_against_the_work() -> None:
+    # Of each 0.1 s 0.07 s in work and 0.03 s in a sync; 0.7 asleep on the lock and 0.25 on the device, whenever.
+    spans: list[Span] = []
+    for index in range(40):
+        spans += [
+            Span(index / 10, index / 10 + 0.07, "schedule", 1),
+            Span(index / 10 + 0.07, (index + 1) / 10, "device_sync", 2),
+        ]
+    windows = np.arange(0.0, 4.0, 0.25)
+
+    def share(value: float) -> Steps:
+        return Steps(windows, windows + 0.25, np.full(len(windows), value))
+
+    joint = join(spans, {RUNNING: share(0.05), "futex": share(0.7), "poll": share(0.25)}, 0.0, 4.0, 1.0)
+    found = held(joint)
+    assert found.dozed == pytest.approx(0.0, abs=1e-6)
+    assert found.lock == pytest.approx(0.4)

@@ -90,7 +90,7 @@ def test_a_full_cache_is_not_the_reason_where_new_prompts_made_the_steps_long() 
     said = best(NEW_PROMPTS)
     assert said.cause == "prefill_interference"
     [against] = finding(NEW_PROMPTS, "cache_pressure").against
-    assert against == "127 ran, 126 before, but each step took 2.9 times as long"
+    assert against.startswith("the full cache cost about 20% of the progress lost")
 
 
 def test_steps_that_are_long_without_new_prompts_take_nothing_from_a_full_cache() -> None:
@@ -99,9 +99,9 @@ def test_steps_that_are_long_without_new_prompts_take_nothing_from_a_full_cache(
     assert best(longer).cause == "cache_pressure"
 
 
-@pytest.mark.parametrize("unseen", ["prompt_flow", "decode_rate"])
-def test_tokens_that_were_not_seen_are_no_new_prompts(unseen: str) -> None:
-    blind = finding(replace(NEW_PROMPTS, recomputed_flow=None, **{unseen: None}), "cache_pressure")  # type: ignore[arg-type]
+@pytest.mark.parametrize("unseen", ["prompt_flow", "recomputed_flow", "step_rate", "running"])
+def test_nothing_is_weighed_with_what_was_not_seen(unseen: str) -> None:
+    blind = finding(replace(NEW_PROMPTS, decode_rate=None, **{unseen: None}), "cache_pressure")  # type: ignore[arg-type]
     assert blind.against == ()
     assert blind.unseen == ()
 

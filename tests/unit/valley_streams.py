@@ -184,9 +184,10 @@ class Stream:
         tid: int | None = None,
         name: str = "",
         still: bool = False,
+        error: float = 0.0,
     ) -> Stream:
         """py-spy on one process: rolling windows, delivered at their end. Code that runs is seen at another line each
-        time, unless it stands ``still``."""
+        time, unless it stands ``still``. ``error``: how far off the edges of its states may be, as it says."""
         source = f"threads/{pid}"
         tid = pid if tid is None else tid
         entity = {
@@ -196,7 +197,8 @@ class Stream:
             "critical_tid": pid,
             "threads": [{"tid": tid, "name": role}],
         }
-        self.add(0.0, Source(0.0, source, "host.threads_pyspy", "process", entity, ["host.thread_activity"], 0.02))
+        signals = ["host.thread_activity"]
+        self.add(0.0, Source(0.0, source, "host.threads_pyspy", "process", entity, signals, 0.02, error=error))
         start = 0.0
         while start < self.seconds - 1e-9:
             end = min(start + window, self.seconds)

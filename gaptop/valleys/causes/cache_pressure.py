@@ -6,11 +6,11 @@ from typing import Final
 
 from gaptop.valleys.causes.admission_stall import at_cap
 from gaptop.valleys.causes.demand import clients_left
+from gaptop.valleys.causes.memory_share import HALF, SURE, memory_share, share_fact, share_of_loss
 from gaptop.valleys.causes.rule import (
     CERTAIN,
     DOUBTED,
     FEW,
-    HINTED,
     KV_FULL,
     KV_TIGHT,
     LIKELY,
@@ -21,7 +21,6 @@ from gaptop.valleys.causes.rule import (
     SLOW,
     SOME,
     STRONG,
-    UNTOUCHED,
     WEAK,
     gauge_fact,
     heavy_traffic,
@@ -37,9 +36,6 @@ from gaptop.valleys.remedy import Remedy
 
 EXCHANGE: Final = 0.34
 """Running fell and waiting rose by the same number, to within a third: the same requests changed sides."""
-
-LOST_MORE: Final = 2.0
-"""Progress is batch times pace: one has lost far more than the other where it lost the same share twice over."""
 
 SEVERAL: Final = 2.0
 """Running requests that tell how large one is: a single one may be an exception."""
@@ -96,40 +92,27 @@ def cache_pressure(evidence: Evidence) -> Finding:
     if rests_for_host(evidence) and heavy_traffic(evidence) is None:
         idle = ("the device idled although requests ran, while the critical thread did host work",)
         return Finding("cache_pressure", min(score, SECONDED), detail, facts, idle)
-    thrown_back = recomputes_more(evidence)
-    slow = None if thrown_back or (preempted > 0 and evidence.recomputed_flow is None) else _slow_steps(evidence)
-    if slow is not None:
-        score = min(score, HINTED if preempted > 0 else POSSIBLE)
-        return Finding("cache_pressure", score, detail, facts, (slow,))
+    share = memory_share(evidence)
+    if share is not None:
+        return _weighed(share, score, detail, facts)
     if not prompts_outweigh(evidence):
-        few = preempted > 0 and evidence.recomputed_flow is not None and not thrown_back
-        mingled = (MINGLED,) if _mostly_prompts(evidence) else ()
-        return Finding("cache_pressure", min(score, SECONDED) if few else score, detail, facts, unseen=mingled)
-    # Prompts that are computed again after a preemption are in no counter: these are new ones.
+        return Finding("cache_pressure", score, detail, facts)
     flood = f"new prompts filled the steps: {evidence.prompt_flow or 0.0:.0f} tokens/s"
-    if thrown_back:
-        return Finding("cache_pressure", min(score, STRONG), detail, facts, (flood,))
     if kv.before is not None and kv.before >= KV_FULL:
         score, flood = min(score, DOUBTED), f"{flood}; the cache was as full before"
     return Finding("cache_pressure", min(score, SECONDED), detail, facts, (flood,))
 
 
-def _mostly_prompts(evidence: Evidence) -> bool:
-    """Whether the steps computed far more new prompt tokens than they decoded."""
-    flow, rate = evidence.prompt_flow, evidence.decode_rate
-    return flow is not None and rate is not None and flow > 0.0 and flow >= OUTWEIGHS * rate
-
-
-def _slow_steps(evidence: Evidence) -> str | None:
-    """That the steps lost far more than the batch did, and held mostly new prompts, in words: a full cache costs the
-    requests that it keeps out, and what is computed again."""
-    running, step, usual = evidence.running, evidence.step_rate, evidence.step_before
-    if running is None or not running.before or not step or not usual or not _mostly_prompts(evidence):
-        return None
-    kept, pace = min(1.0, running.mean / running.before), step / usual
-    if pace >= UNTOUCHED or pace > kept**LOST_MORE:
-        return None
-    return f"{running.mean:.0f} ran, {running.before:.0f} before, but each step took {1.0 / pace:.1f} times as long"
+def _weighed(share: float, score: float, detail: str, facts: tuple[Fact, ...]) -> Finding:
+    """With new prompts in the same steps: what is computed again is in no counter, so that shares are estimates."""
+    told = share_fact(share)
+    if share < HALF:
+        more = (f"{told.says}; slower steps cost more",)
+        return Finding("cache_pressure", min(score, POSSIBLE), detail, facts, more)
+    facts = (*facts, told)
+    if share < SURE:
+        return Finding("cache_pressure", min(score, SECONDED), detail, facts, unseen=(MINGLED,))
+    return Finding("cache_pressure", score, detail, facts)
 
 
 def recomputes_more(evidence: Evidence) -> bool:
@@ -160,7 +143,8 @@ def _roomy(evidence: Evidence, kv: Gauge, preempted: float) -> Finding | None:
         score = STRONG if again >= OUTWEIGHS * usual and _slowed(evidence) else LIKELY
         return Finding("cache_pressure", score, "recompute after preemption", (*facts, *recomputed_fact(evidence)))
     moved = heavy_traffic(evidence)
-    if preempted >= 1.0 and moved is not None:
+    swapped = share_of_loss(evidence)
+    if preempted >= 1.0 and moved is not None and (swapped is None or swapped >= HALF):
         told = Fact("sched.preemptions", round(preempted, 1), "preemptions", f"{preempted:.0f} preemptions")
         return Finding("cache_pressure", SECONDED, "swapping", (*facts, told, moved))
     size = _too_large(evidence, kv)

@@ -19,7 +19,7 @@ from gaptop.valleys.causes.rule import (
 )
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.gather_frames import GRAPH_CAPTURE, WAKE_UP, WARM_UP
-from gaptop.valleys.host_view import critical
+from gaptop.valleys.host_view import critical, known_work
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
 
@@ -29,7 +29,13 @@ SHARE: Final = 0.3
 MOST: Final = 0.5
 """In less of the time than this, something else may have held it up for longer."""
 
+SOME_FRAMES: Final = 0.1
+"""Less of it may be a lookup of what was compiled before."""
+
 COMPILER: Final = 1.0
+RAN: Final = 0.1
+"""Compiler processes on average in ordinary time: some ran for a part of it."""
+
 CHILDREN: Final = 0.5
 """Cores that ended children of a server used: serving needs none, and a compiler may live shorter than our readings."""
 
@@ -53,6 +59,8 @@ def compiling(evidence: Evidence) -> Finding:
         says = f"children that ended used {evidence.children_rate:.1f} cores, as short-lived compilers do"
         facts = (Fact("host.children_seconds", evidence.children_rate, "cores", says),)
     frames = main.compiling is not None and main.compiling >= SHARE
+    if not facts and not frames and (read := _as_far_as_read(evidence)) is not None:
+        return read
     if frames and main.compiling is not None:
         says = f"the critical thread was in compile frames {main.compiling:.0%} of the time"
         facts = (*facts, Fact("host.thread_activity", round(main.compiling, 4), "ratio", says))
@@ -72,8 +80,12 @@ def compiling(evidence: Evidence) -> Finding:
         return Finding("compiling", WITNESSED, "sleep-wake", (fact,), remedy=Remedy.WAKE_UP)
     if facts:
         against = []
-        if main.compiling is not None and main.compiling + _unknown_code(evidence) >= SHARE:
+        if (worked := known_work(main)) >= SHARE:
+            against.append(f"the critical thread did other work {worked:.0%} of the time, as far as its code is known")
+        elif main.compiling is not None and main.compiling + _unknown_code(evidence) >= SHARE:
             unseen = (*unseen, "whether the code that no rule knows is what called the compiler")
+            if (evidence.compilers_before or 0.0) >= RAN:
+                against.append("compilers ran in ordinary time as well, and held nothing up")
         elif main.compiling is not None:
             against.append(f"compile frames only {main.compiling:.0%}: the compiler held no step up")
         if evidence.compilers_before is not None and evidence.compilers_before >= COMPILER:
@@ -106,6 +118,23 @@ def _unknown_code(evidence: Evidence) -> float:
     """The largest share of a critical thread's time in code that no rule knows."""
     seen = [item.activities for item in evidence.threads if item.critical and item.activities is not None]
     return max((item.get("other", 0.0) for item in seen), default=0.0)
+
+
+def _as_far_as_read(evidence: Evidence) -> Finding | None:
+    """A thread that compiles and is in code that no rule knows: ordinary serving shows no compile frames, so that both
+    are most likely one thing. Only where the device idles, and they are most of what can be read."""
+    for item in evidence.threads:
+        did = item.activities or {}
+        share, strange = did.get("compile", 0.0), did.get("other", 0.0)
+        if not item.critical or evidence.device_idle is not True or share + strange < MOST:
+            continue
+        if share >= SOME_FRAMES and share >= MOST * (1.0 - strange):
+            says = (
+                f"critical thread {item.name} was in compile frames {share:.0%} of the time, and {strange:.0%} in code"
+            )
+            fact = Fact("host.thread_activity", round(share, 4), "ratio", f"{says} that no rule knows")
+            return Finding("compiling", LIKELY + 0.05, "JIT", (fact,))
+    return None
 
 
 def _unharmed(evidence: Evidence) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log
 from typing import Final
 
+from gaptop.valleys.causes.pace import prompts_explain
 from gaptop.valleys.causes.rule import (
     COLD,
     EACH_FAST,
@@ -19,6 +20,7 @@ from gaptop.valleys.causes.rule import (
     WEAK,
     drawn,
     each_ratio,
+    each_says,
     nothing,
     prompts_a_step,
     prompts_outweigh,
@@ -57,7 +59,7 @@ def device_limit(evidence: Evidence) -> Finding:
         return nothing("device_limit", f"progress went on at {progress:.0%} of the usual", unseen=unseen)
     each = each_ratio(evidence)
     if each is not None and each >= EACH_FAST:
-        return nothing("device_limit", f"each running request went on at {each:.0%} of its usual speed", unseen=unseen)
+        return nothing("device_limit", f"each running request went on at {each_says(each)}", unseen=unseen)
     told = (_limited(evidence), _slow_clock(evidence, unseen), _co_tenant(evidence, unseen))
     found = [item for item in told if item is not None]
     if found:
@@ -164,7 +166,7 @@ def _works_alone(evidence: Evidence) -> str:
     if prompts_outweigh(evidence):
         return "the server's own prompts filled the steps"
     heavier = prompts_a_step(evidence)
-    if heavier is not None and heavier >= OUTWEIGHS:
+    if heavier is not None and heavier >= OUTWEIGHS and prompts_explain(evidence) is not False:
         return f"each step held {heavier:.1f} times the usual prompt tokens of the server's own"
     if evidence.clock_ratio is not None and evidence.clock_ratio < CLOCK_FELL:
         return f"the device ran at {evidence.clock_ratio:.0%} of its clock"

@@ -13,6 +13,7 @@ from gaptop.valleys.causes.rule import (
     CERTAIN,
     FAINT,
     FEW,
+    HINTED,
     KV_FULL,
     LIKELY,
     POSSIBLE,
@@ -40,6 +41,7 @@ from gaptop.valleys.host_view import (
     grammar_compiler,
     holds_none,
     rests_for_host,
+    unread_share,
 )
 from gaptop.valleys.model import Fact, Finding
 from gaptop.valleys.remedy import Remedy
@@ -50,6 +52,9 @@ HELD: Final = 0.3
 RANGE: Final = 0.3
 """From LIKELY to CERTAIN, by the share of the time that the thread worked or waited for its lock."""
 
+MUCH: Final = 0.3
+"""Of the time, in code that no rule knows, or in code that one knows."""
+
 WORTH_TELLING: Final = 0.1
 
 SOME_GC: Final = 0.02
@@ -58,6 +63,8 @@ SOME_GC: Final = 0.02
 LOCK: Final = "lock or GIL wait"
 GIL_UNASKED: Final = "who held the interpreter's lock was not asked (--gil tells it)"
 STATES_UNSEEN: Final = "run states not seen: whether it ran, or waited for a core or a lock"
+
+SPINS: Final = "whether it works in code that no rule knows: it is always on a core, and may busy-wait in there"
 
 REMEDIES: Final = {
     "gc": Remedy.GC,
@@ -163,7 +170,8 @@ def _working(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) ->
     unseen = (STATES_UNSEEN,) if main.thread is None or main.thread.on_cpu is None else ()
     score = min(CERTAIN, LIKELY + RANGE * (ran + main.lock))
     if main.work_activity == "other":
-        score = LIKELY
+        score = HINTED if main.always_on else LIKELY
+        unseen = (*unseen, SPINS) if main.always_on else unseen
     facts = (fact, *_lock_fact(main), *_gc_fact(main), *facts)
     if stay is not None:
         name, facts = f"{name} {MAYBE_GC}", (fact, stay, *facts[1:])
@@ -232,11 +240,29 @@ def _code(main: CriticalView) -> str:
 
 def _strange(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) -> Finding | None:
     """Code that no rule knows, and nothing says whether it computes or waits there."""
-    if main.unrecognised < BUSY or evidence.device_idle is False:
+    if evidence.device_idle is False:
         return None
+    if main.unrecognised < BUSY:
+        return _as_far_as_read(evidence, main, facts)
     says = f"the critical thread was in code that no rule knows {main.unrecognised:.0%} of the time"
     fact = Fact("host.thread_activity", round(main.unrecognised, 4), "ratio", says)
     return Finding("host_starvation", POSSIBLE, _code(main), (fact, *facts), (), (MAY_WAIT,), Remedy.UNRECOGNISED)
+
+
+def _as_far_as_read(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...]) -> Finding | None:
+    """Host work is most of what can be read of a thread that is in code that no rule knows as well, and it waits for
+    its device for less."""
+    strange, work = unread_share(main), main.work or 0.0
+    if evidence.device_idle is not True or strange < MUCH or 1.0 - strange < MUCH:
+        return None
+    if work < BUSY * (1.0 - strange) or work <= (main.sync or 0.0):
+        return None
+    name = NAMES.get(main.work_activity, main.work_activity)
+    says = f"the critical thread did host work {work:.0%} of the time, mostly {name}"
+    fact = Fact("host.thread_activity", round(work, 4), "ratio", f"{says}, of {1 - strange:.0%} that can be read")
+    unseen = (f"what it did in code that no rule knows, {strange:.0%} of the time",)
+    remedy = REMEDIES.get(main.work_activity, Remedy.USUAL)
+    return Finding("host_starvation", HINTED, name, (fact, *_lock_fact(main), *facts), unseen=unseen, remedy=remedy)
 
 
 def _without_stacks(evidence: Evidence, main: CriticalView, facts: tuple[Fact, ...], empty: bool | None) -> Finding:

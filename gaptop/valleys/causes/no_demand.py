@@ -16,6 +16,7 @@ from gaptop.valleys.causes.rule import (
     WEAK,
     by_frames,
     each_ratio,
+    each_says,
     gauge_fact,
     not_told,
     nothing,
@@ -175,14 +176,14 @@ def _client_limited(evidence: Evidence, facts: tuple[Fact, ...]) -> Finding:
     if each is None:
         return nothing("no_demand", f"{running.mean:.1f} requests ran", unseen=("tokens not seen",))
     if each < EACH_FAST and not smaller:
-        return nothing("no_demand", f"{running.mean:.1f} requests ran, each at {each:.0%} of its usual speed")
+        return nothing("no_demand", f"{running.mean:.1f} requests ran, each at {each_says(each)}")
     front = front_end(evidence)
     if front.busy is not None and front.busy >= BUSY:
         return nothing("no_demand", f"the front end worked {front.busy:.0%} of the time")
     if may_be_held(evidence, front) and evidence.connections is not None:
         kept = f"{evidence.connections.mean:.0f} connections were open: requests may be held by an unseen front end"
         return Finding("no_demand", WEAK, "client-limited", facts, (kept,), remedy=Remedy.CLIENT_LIMITED)
-    says = f"each request at {each:.0%} of its usual speed"
+    says = f"each request at {each_says(each)}"
     if smaller:
         says = f"steps as fast as ever, with {less:.0%} of their usual tokens"
     fact = Fact("tokens.decode", round(rate, 4), "tokens/s", says)

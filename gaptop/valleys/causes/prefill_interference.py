@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import Final
 
 from gaptop.valleys.causes.cache_pressure import evicted_prefixes, recomputed_fact, recomputes_more
+from gaptop.valleys.causes.memory_share import CLEARLY, HALF, memory_share, share_fact
+from gaptop.valleys.causes.pace import prompts_explain
 from gaptop.valleys.causes.rule import (
     COOL,
     DOUBTED,
     EACH_FAST,
     FEW,
+    HINTED,
     KV_TIGHT,
     LIKELY,
     ONE_STEP,
@@ -21,6 +24,7 @@ from gaptop.valleys.causes.rule import (
     WEAK,
     drawn,
     each_ratio,
+    each_says,
     gauge_fact,
     heavy_traffic,
     in_first_step,
@@ -53,10 +57,19 @@ UNWATCHED: Final = "device not seen: a prefill keeps it busy, and where it idles
 
 
 def prefill_interference(evidence: Evidence) -> Finding:
-    said = _by_prompts(evidence)
+    said = _beside_full_cache(evidence, _by_prompts(evidence))
     if evidence.busy is not None or said.score <= WEAK:
         return said
     return replace(said, score=min(said.score, STRONG), unseen=(*said.unseen, UNWATCHED))
+
+
+def _beside_full_cache(evidence: Evidence, said: Finding) -> Finding:
+    """Prompts in the steps of a batch that a full cache keeps small: the one that cost more is the cause."""
+    share = memory_share(evidence)
+    if share is None or share < HALF:
+        return said
+    most = HINTED if share < CLEARLY else POSSIBLE
+    return replace(said, score=min(said.score, most), against=(*said.against, share_fact(share).says))
 
 
 def _by_prompts(evidence: Evidence) -> Finding:
@@ -71,7 +84,7 @@ def _by_prompts(evidence: Evidence) -> Finding:
         return nothing("prefill_interference", f"decode went on at {progress:.0%} of its usual rate")
     each = each_ratio(evidence)
     if each is not None and each >= EACH_FAST:
-        return nothing("prefill_interference", f"each running request went on at {each:.0%} of its usual speed")
+        return nothing("prefill_interference", f"each running request went on at {each_says(each)}")
     power = drawn(evidence)
     if evidence.device_idle is False and power is not None and power.ratio < COOL:
         return nothing("prefill_interference", f"{power.fact.says}: a prefill draws more, not less")
@@ -134,6 +147,8 @@ def _at_usual_rate(evidence: Evidence, flow: float, facts: tuple[Fact, ...]) -> 
     most = evidence.decode_rate is not None and flow >= OUTWEIGHS * evidence.decode_rate
     if evidence.busy is None:
         score = WEAK
+    elif prompts_explain(evidence) is False:
+        score = _score(evidence, POSSIBLE)
     elif most and not evidence.frozen and each is not None and each < EACH_FAST:
         heavier = prompts_a_step(evidence)
         score = _score(evidence, LIKELY if heavier is not None and heavier >= OUTWEIGHS else DOUBTED)

@@ -63,6 +63,9 @@ COOL: Final = 0.6
 EACH_FAST: Final = 0.8
 """Each request at this share of its usual speed is held up by nothing."""
 
+FASTER: Final = 1.2
+"""From here on the ratio may come from the valley's edges alone, and is told as no number."""
+
 UNTOUCHED: Final = 0.9
 """Progress above this share of the usual was not held up: steady servers scatter by 10 %."""
 
@@ -101,6 +104,12 @@ def each_ratio(evidence: Evidence) -> float | None:
     if running is None or not running.mean or not running.before or rate is None or not before:
         return None
     return (rate / running.mean) / (before / running.before)
+
+
+def each_says(each: float) -> str:
+    """That ratio in words. Over the edges of a valley the tokens of requests that have ended are shared among those
+    few that run, so that far more than the usual is no measured speed."""
+    return f"{each:.0%} of its usual speed" if each <= FASTER else "its usual speed or more"
 
 
 def all_deferred(evidence: Evidence) -> bool:

@@ -80,8 +80,10 @@ def synchronisation(evidence: Evidence) -> Finding:
             score = min(score, POSSIBLE)
         return Finding("synchronisation", score, _straggler(evidence), (fact,), unseen=unseen, remedy=Remedy.COLLECTIVE)
     if evidence.device_idle and (moved := heavy_traffic(evidence)) is not None:
-        # A thread that was seen not to wait may have let the transfer run beside it.
-        score = LIKELY if main.sync is None or main.sync >= BLOCKED else POSSIBLE
+        # A thread that was seen not to wait may have let the transfer run beside it; in code that no rule knows it may
+        # have waited all the same.
+        unread = main.work_activity == "other" and main.always_on
+        score = LIKELY if main.sync is None or main.sync >= BLOCKED or unread else POSSIBLE
         if prompts_outweigh(evidence):
             score = min(score, POSSIBLE)
         return Finding("synchronisation", score, "transfer", (moved,), unseen=unseen, remedy=Remedy.TRANSFER)
