@@ -11,7 +11,7 @@ from gaptop.timeline.source import SourceState
 from gaptop.timeline.stacks import Classify
 from gaptop.timeline.store import Store, trim
 from gaptop.timeline.threadset import ThreadSet
-from gaptop.timeline.types import SeriesId
+from gaptop.timeline.types import SeriesId, SourceView
 from gaptop.timeline.units import LARGEST, MICRO, micros, nearest
 
 _SOURCES: Final = 2_000
@@ -38,6 +38,8 @@ class Intake:
         """The newest health line of each source, and of collectors that have no source yet."""
         self._totals: dict[tuple[SeriesId, float, float], tuple[float, float, float, float]] = {}
         """What was asked of series since the newest line: mean, extremes, increase and coverage are one sum."""
+        self._views: Mapping[str, SourceView] | None = None
+        """Every source as known since the newest line, once that was asked for."""
         self._recorded: list[lines.Verdict] = []
         self._events: deque[lines.Event] = deque(maxlen=_EVENTS)
         self._store = Store()
@@ -67,6 +69,7 @@ class Intake:
     def apply(self, line: lines.Line) -> None:
         """Take in one line, as ``decode`` checked it: types are right, values may be anything."""
         self._totals.clear()
+        self._views = None
         self._apply[type(line)](line)
 
     def _on_header(self, line: lines.Header) -> None:

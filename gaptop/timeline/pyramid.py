@@ -54,30 +54,33 @@ class Pyramid(Runs):
             return Totals(nothing + np.inf, nothing - np.inf, nothing, nothing)
         place = np.searchsorted(self._span[1, :groups], edges, "left")
         head, tail = place[:-1], place[1:]
-        # Both ends of every column in one go; an end without pieces of its own gets an empty range.
-        apart = (tail > head) & (tail < groups)
+        # Both ends of every column in one go; where they are in one group, that is the head's.
+        apart = np.flatnonzero((tail > head) & (tail < groups))
         found = self._pieces(
-            np.minimum(np.concatenate((head, tail)), groups - 1),
-            np.concatenate((left, left)),
-            np.concatenate((right, np.where(apart, right, left))),
+            np.minimum(np.concatenate((head, tail[apart])), groups - 1),
+            np.concatenate((left, left[apart])),
+            np.concatenate((right, right[apart])),
         )
-        low = np.minimum(found[_LOW, :n], found[_LOW, n:])
-        high = np.maximum(found[_HIGH, :n], found[_HIGH, n:])
-        integral, covered = found[_SUM:, :n] + found[_SUM:, n:]
-        # Whole groups in the middle: every second segment; between them lie the groups that edges fall into.
-        cuts = np.empty((n, 2), np.intp)
-        cuts[:, 0], cuts[:, 1] = np.minimum(head + 1, groups), tail
-        levels = [
-            reduce.reduceat(level, cuts.ravel())[::2]
-            for reduce, level in zip((np.minimum, np.maximum, np.add), self._level, strict=True)
-        ]
-        covers = self._seen[tail] - self._seen[cuts[:, 0]]
-        wide = tail - head > 1
-        if not wide.all():
-            levels = [np.where(wide, level, none) for level, none in zip(levels, (np.inf, -np.inf, 0.0), strict=True)]
-            covers = np.where(wide, covers, 0)
-        low, high = np.minimum(low, levels[_LOW]), np.maximum(high, levels[_HIGH])
-        integral, covered = integral + levels[_SUM], covered + covers
+        low, high, integral, covered = found[:, :n]
+        if len(apart):
+            low[apart] = np.minimum(low[apart], found[_LOW, n:])
+            high[apart] = np.maximum(high[apart], found[_HIGH, n:])
+            integral[apart] += found[_SUM, n:]
+            covered[apart] += found[_COVERED, n:]
+        wide = np.flatnonzero(tail - head > 1)
+        if len(wide):
+            # Whole groups in the middle: every second segment; between them lie the groups that edges fall into.
+            self.sum_up()
+            cuts = np.empty((len(wide), 2), np.intp)
+            cuts[:, 0], cuts[:, 1] = head[wide] + 1, tail[wide]
+            levels = [
+                reduce.reduceat(level, cuts.ravel())[::2]
+                for reduce, level in zip((np.minimum, np.maximum, np.add), self._level, strict=True)
+            ]
+            low[wide] = np.minimum(low[wide], levels[_LOW])
+            high[wide] = np.maximum(high[wide], levels[_HIGH])
+            integral[wide] += levels[_SUM]
+            covered[wide] += self._seen[tail[wide]] - self._seen[cuts[:, 0]]
         return Totals(low, high, integral, covered / MICRO)
 
     def total(self, start: int, end: int) -> tuple[float, float, float, float]:
@@ -92,6 +95,7 @@ class Pyramid(Runs):
         low, high = float(found[_LOW].min()), float(found[_HIGH].max())
         integral, covered = found[_SUM:].sum(axis=1).tolist()
         if after - first > 2:
+            self.sum_up()
             whole = self._level[:, first + 1 : after - 1]
             low, high = min(low, float(whole[_LOW].min())), max(high, float(whole[_HIGH].max()))
             integral += float(whole[_SUM].sum())

@@ -27,7 +27,19 @@ Array = npt.NDArray[Any]
 class Runs:
     """Append-only pieces; the newest ones may be taken back (:meth:`rewind`), the oldest dropped."""
 
-    __slots__ = ("_base", "_clean", "_dropped", "_none", "_off", "_span", "_val", "count", "end", "forgotten")
+    __slots__ = (
+        "_base",
+        "_clean",
+        "_dropped",
+        "_none",
+        "_off",
+        "_span",
+        "_summed",
+        "_val",
+        "count",
+        "end",
+        "forgotten",
+    )
 
     def __init__(self, dtype: Any, none: float) -> None:
         self.count = 0
@@ -39,6 +51,7 @@ class Runs:
         self._none = none
         self._base = 0
         self._clean = 0
+        self._summed = 0
         self._dropped = 0
         self._off: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)
         self._val: Array = np.zeros(0, dtype)
@@ -73,7 +86,7 @@ class Runs:
             return False
         self._off[n - 1] = end - self._base
         self.end = end
-        self._clean = min(self._clean, n - 1)
+        self._clean, self._summed = min(self._clean, n - 1), min(self._summed, n - 1)
         return True
 
     def mark(self) -> tuple[int, int]:
@@ -84,14 +97,14 @@ class Runs:
         """Go back to an earlier state; what was dropped since stays dropped."""
         count = max(0, mark[0] - self._dropped)
         self.count, self.end = count, mark[1]
-        if self._clean > count:
-            # A group of which some pieces remain must be indexed again.
-            self._clean = count - 1 if count % GROUP else count
+        # A group of which some pieces remain must be indexed again.
+        kept = count - 1 if count % GROUP else count
+        self._clean, self._summed = min(self._clean, kept), min(self._summed, kept)
         if count % GROUP:
             self._base = int(self._span[0, count // GROUP])
 
     def settle(self) -> int:
-        """Bring the index up to date; the number of groups."""
+        """Bring up to date where groups begin and end; the number of groups."""
         n = self.count
         groups = -(-n // GROUP)
         if self._clean != n:
@@ -101,9 +114,17 @@ class Runs:
                 after = min(first + _AT_ONCE, groups)
                 last = self._off[first * GROUP + GROUP - 1 : after * GROUP : GROUP]
                 self._span[1, first:after] = self._span[0, first:after] + last
-                self._summarise(first, after)
             self._clean = n
         return groups
+
+    def sum_up(self) -> None:
+        """Bring the sums of whole groups up to date. Only a range that holds a whole group needs them, and a column of
+        a live picture never does."""
+        groups = self.settle()
+        if self._summed != self.count:
+            for first in range(self._summed // GROUP, groups, _AT_ONCE):
+                self._summarise(first, min(first + _AT_ONCE, groups))
+            self._summed = self.count
 
     def select(self, start: int, end: int) -> tuple[Micros, Micros, Array]:
         """The observed pieces that share time with (start, end], whole: starts, ends, values."""
@@ -143,7 +164,7 @@ class Runs:
     def _forget(self, groups: int) -> None:
         if groups <= 0:
             return
-        self.settle()
+        self.sum_up()
         self.forgotten = int(self._span[1, groups - 1])
         self._off = self._off[groups * GROUP :].copy()
         self._val = self._val[groups * GROUP :].copy()
@@ -152,6 +173,7 @@ class Runs:
         self._dropped += groups * GROUP
         self.count -= groups * GROUP
         self._clean -= groups * GROUP
+        self._summed -= groups * GROUP
 
     def _push(self, end: int, value: float) -> None:
         if not self.count % GROUP:
@@ -196,7 +218,7 @@ class Runs:
         raise NotImplementedError
 
     def _summarise(self, first: int, after: int) -> None:
-        """Index some groups, all of whose pieces are there."""
+        """Sum up some groups, all of whose pieces are there."""
         raise NotImplementedError
 
     def _widen(self, groups: int, more: int) -> None:

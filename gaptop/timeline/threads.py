@@ -37,6 +37,7 @@ class States(Runs):
         head, tail = place[:-1], place[1:]
         first, last = int(place[0]), int(place[-1])
         if last - first > 1:
+            self.sum_up()
             whole = self._seconds[first : min(last + 1, groups)].astype(np.float64)
             whole = np.concatenate((whole, np.zeros((last + 1 - first - len(whole), _WIDTH))))
             whole[place - first] = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -36,7 +37,9 @@ class Timeline(Intake):
     @property
     def sources(self) -> Mapping[str, SourceView]:
         """Every source as known now."""
-        return {id: source.view() for id, source in self._sources.items()}
+        if self._views is None:
+            self._views = {id: source.view() for id, source in self._sources.items()}
+        return self._views
 
     @property
     def events(self) -> Sequence[lines.Event]:
@@ -187,9 +190,12 @@ class Timeline(Intake):
         return Intervals() if known is None else known.gaps
 
 
+@lru_cache(maxsize=16)
 def _edges(start: float, end: float, n: int) -> Micros:
-    """Where columns begin and end, to the microsecond, ascending also where end <= start."""
+    """Where columns begin and end, to the microsecond, ascending also where end <= start. The lanes of one source ask
+    for the same ones; they are read only."""
     first, last = nearest(start), nearest(end)
     share = np.arange(max(n, 0) + 1) / max(n, 1)
     edges: Micros = np.rint(first + (max(last, first) - first) * share).astype(np.int64)
+    edges.flags.writeable = False
     return edges
