@@ -188,7 +188,7 @@ def test_a_guest_that_was_there_before_is_nothing_new() -> None:
     assert device_limit(guest(foreign_before=0.97, power_ratio=0.95)).score == 0.0
 
 
-@pytest.mark.parametrize(("flow", "named"), [(100.0, True), (500.0, False)])
+@pytest.mark.parametrize(("flow", "named"), [(100.0, True), (900.0, False)])
 def test_slower_steps_hold_more_prompts_each_though_no_more_of_them_come(flow: float, named: bool) -> None:
     steps = {"step_rate": 20.0, "step_before": 100.0, "prompt_flow": flow, "prompt_before": 100.0}
     found = device_limit(guest(power_ratio=0.95, threads=engine("device_sync"), **steps))

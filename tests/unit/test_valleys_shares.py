@@ -100,6 +100,13 @@ def test_where_nobody_waits_for_a_full_cache_it_has_no_share(change: dict[str, o
     assert memory_share(replace(FULL, **change)) is None  # type: ignore[arg-type]
 
 
+def test_steps_that_few_prompts_do_not_explain_take_nothing_from_it() -> None:
+    few = replace(LONG, running=gauge(20.0, first=24.0, last=19.0, before=24.0), prompt_flow=500.0, prompt_rate=500.0)
+    assert memory_share(few) is None
+    assert best(few).cause == "cache_pressure"
+    assert finding(few, "cache_pressure").against == ()
+
+
 @pytest.mark.parametrize("unseen", [{"recomputed_flow": None, "preemptions": 3.0}, {"prompt_flow": None}])
 def test_what_was_not_seen_is_no_zero(unseen: dict[str, float | None]) -> None:
     assert share_of_loss(replace(FULL, **unseen)) is None  # type: ignore[arg-type]
@@ -163,6 +170,12 @@ def test_a_little_more_explains_much_where_prompts_take_most_of_the_time() -> No
     near = replace(SLOWER, foreign=0.0, step_rate=11.0, prompt_flow=1100.0)
     assert prompts_explain(near)  # where prompts usually take 2/3 / (1100/750 - 1/3) of the time, i.e. 59 %
     assert prompts_explain(replace(near, prompt_flow=900.0)) is False
+
+
+def test_fewer_of_them_than_are_usually_decoded_take_little() -> None:
+    grown = replace(SLOWER, foreign=0.0, prompt_before=50.0, prompt_flow=320.0)
+    assert prompts_explain(grown) is False
+    assert prompts_explain(replace(grown, prompt_flow=340.0))
 
 
 def test_more_of_them_than_usual_may() -> None:

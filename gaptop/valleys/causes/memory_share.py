@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log
 from typing import Final
 
-from gaptop.valleys.causes.pace import step_times
+from gaptop.valleys.causes.pace import prompts_explain, step_times
 from gaptop.valleys.causes.rule import KV_TIGHT, SOME
 from gaptop.valleys.evidence import Evidence
 from gaptop.valleys.model import Fact
@@ -24,10 +24,10 @@ BARE: Final = 0.2
 
 
 def memory_share(evidence: Evidence) -> float | None:
-    """The full cache's share of the progress lost, in 0..1; None where the cache is not full with somebody waiting for
-    it, or where it was not all seen."""
+    """The full cache's share of the progress lost, in 0..1, the rest being the new prompts'; None where the cache is
+    not full with somebody waiting for it, where the prompts explain no slower steps, or where it was not all seen."""
     kv, waiting = evidence.kv, evidence.waiting
-    if kv is None or kv.high < KV_TIGHT:
+    if kv is None or kv.high < KV_TIGHT or prompts_explain(evidence) is False:
         return None
     queue = waiting is not None and waiting.mean >= SOME
     return share_of_loss(evidence) if queue or (evidence.preemptions or 0.0) > 0.0 else None

@@ -30,13 +30,15 @@ def prompts_explain(evidence: Evidence) -> bool | None:
     Tokens take their time whatever the step, and decoding has what they leave: with ``more`` times the usual tokens,
     steps at ``pace`` (1 is usual) follow where prompts usually take a share ``(1 - pace) / (more - pace)`` of the time.
     As many as ever explain nothing, however few steps they are spread over: arrivals go on while something else slows
-    the steps, and each then holds more.
+    the steps, and each then holds more. And fewer than are usually decoded take little: one token of a prompt takes no
+    longer than one that is decoded.
     """
     flow, before, again = evidence.prompt_flow, evidence.prompt_before, evidence.recomputed_flow
     times = step_times(evidence)
     if flow is None or not before or times is None or (again is None and evidence.preemptions):
         return None
-    pace, more = times[0] / times[1], (flow + (again or 0.0)) / before
+    pace, came = times[0] / times[1], flow + (again or 0.0)
     if pace >= 1.0:
         return True
-    return more > pace and (1.0 - pace) / (more - pace) <= MOST
+    more = came / before
+    return came >= (evidence.decode_before or 0.0) and more > pace and (1.0 - pace) / (more - pace) <= MOST
