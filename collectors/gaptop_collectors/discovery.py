@@ -99,8 +99,8 @@ def _at_url(url: str, http: HttpOptions) -> Server:
         return _server(base, identity, root, rows, why)
     if identity.engine == "unknown" and (root is None or root.engine not in SUPPORTED):
         raise DiscoveryError(
-            f"{base} answers, but not as an engine that gaptop reads ({', '.join(SUPPORTED.values())}); give the "
-            "engine's own address, not that of a gateway before it."
+            f"{base} answers{identity.trouble}, but not as an engine that gaptop reads "
+            f"({', '.join(SUPPORTED.values())}); give the engine's own address, not that of a gateway before it."
         )
     if identity.engine in OTHERS:
         raise DiscoveryError(not_supported(identity.engine, base))
@@ -111,7 +111,8 @@ def _of_pid(
     pid: int, rows: Mapping[int, Row], roots: Sequence[Root], sockets: Sequence[Listener], http: HttpOptions
 ) -> Server:
     if pid not in rows:
-        raise DiscoveryError(f"There is no process {pid} here; give the pid of a running server, or its URL.")
+        port = f" (if it is a port: http://127.0.0.1:{pid})" if 0 < pid < 65536 else ""
+        raise DiscoveryError(f"There is no process {pid} here; give the pid of a running server, or its URL{port}.")
     root = root_of(rows, roots, pid) or next((r for r in roots if r.pid in descendants(rows, pid)), None)
     found = _of_root(root or Root(pid, "unknown", None), rows, sockets, http)
     if found and found[0].server.engine in SUPPORTED:

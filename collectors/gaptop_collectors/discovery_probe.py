@@ -24,11 +24,13 @@ _OWNERS: Final = {"vllm": "vllm", "llamacpp": "llamacpp", "sglang": "sglang", "a
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who answers: engine word (``unknown`` when it speaks HTTP but is none that gaptop knows), version, model."""
+    """Who answers: engine word (``unknown`` when it speaks HTTP but is none that gaptop knows), version, model;
+    ``trouble`` is a clause on how an unknown one answered, where that was an error: " with HTTP 500"."""
 
     engine: str
     version: str | None = None
     model: str | None = None
+    trouble: str = ""
 
 
 class NoAnswer(Exception):
@@ -63,11 +65,18 @@ def identify(url: str, options: HttpOptions) -> Identity:
     """
     models = _get(url, "/v1/models", options)
     if models.status in (401, 403):
-        raise NoAnswer("wrong", f"wants credentials (HTTP {models.status}); pass them with --token-file or --header")
+        raise NoAnswer(
+            "wrong",
+            f"wants credentials (HTTP {models.status}), so nothing of it can be read; pass them with --token-file or "
+            "--header",
+        )
     if 300 <= models.status < 400:
-        raise NoAnswer("wrong", "redirects to another place; give gaptop the server's own address")
+        raise NoAnswer(
+            "wrong", "redirects to another place, which is not followed; give gaptop the server's own address"
+        )
     if models.status == 503:
-        raise NoAnswer("loading", "is still loading its model")
+        raise NoAnswer("loading", "is still loading its model, so there is nothing to see yet; wait until it has")
+    trouble = f" with HTTP {models.status}" if models.status >= 400 and models.status != 404 else ""
     owner, model = _first_model(models.json())
     engine = next((word for mark, word in _OWNERS.items() if owner.startswith(mark)), None)
     if engine is None:
@@ -86,6 +95,7 @@ def identify(url: str, options: HttpOptions) -> Identity:
         known or "unknown",
         printable(version, 40) if isinstance(version, str) else None,
         printable(model) if model else None,
+        trouble if known == "unknown" else "",
     )
 
 
@@ -117,22 +127,41 @@ def _get(url: str, path: str, options: HttpOptions) -> _Reply:
         finally:
             connection.close()
     except ssl.SSLCertVerificationError:
-        raise NoAnswer("wrong", "has a TLS certificate that is not trusted; use --ca FILE or --insecure") from None
+        raise NoAnswer(
+            "wrong", "has a TLS certificate that is not trusted, so it is not asked; use --ca FILE or --insecure"
+        ) from None
     except ssl.SSLError:
-        raise NoAnswer("wrong", "does not speak TLS; use http:// if it serves plain HTTP") from None
+        raise NoAnswer(
+            "wrong", "does not speak TLS, so it cannot be asked; use http:// if it serves plain HTTP"
+        ) from None
     except TimeoutError:
-        raise NoAnswer("silent", f"does not answer within {TIMEOUT:g} s; see whether its process is stopped") from None
+        raise NoAnswer(
+            "silent",
+            f"does not answer within {TIMEOUT:g} s, so nothing of it can be read; see whether its process is stopped",
+        ) from None
     except ConnectionRefusedError:
-        raise NoAnswer("down", "has nothing listening; start the server, or give gaptop its address") from None
+        raise NoAnswer(
+            "down", "has nothing listening, so there is nothing to watch; start the server, or give gaptop its address"
+        ) from None
+    except ConnectionResetError as error:
+        if isinstance(error, http.client.HTTPException):
+            raise NoAnswer("wrong", "closes the connection without an answer; if it serves TLS, use https://") from None
+        raise NoAnswer("down", "breaks the connection without an answer; if it serves TLS, use https://") from None
     except socket.gaierror:
-        raise NoAnswer("down", "has a host name that cannot be resolved; check the address") from None
+        raise NoAnswer(
+            "down", "has a host name that cannot be resolved, so it cannot be asked; check the address"
+        ) from None
     except http.client.HTTPException:
-        raise NoAnswer("wrong", "does not answer in HTTP; if it serves TLS, use https://") from None
+        raise NoAnswer(
+            "wrong", "does not answer in HTTP, so it cannot be asked; if it serves TLS, use https://"
+        ) from None
     except ValueError:
         raise NoAnswer("wrong", "cannot be asked: a given header has a line break; check --header") from None
     except OSError as error:
         why = re.sub(r"[^\w ]", "", error.strerror or "network error")
-        raise NoAnswer("down", f"cannot be reached ({why}); check address and network") from None
+        raise NoAnswer(
+            "down", f"cannot be reached ({why}), so there is nothing to watch; check address and network"
+        ) from None
 
 
 def _tls(options: HttpOptions) -> ssl.SSLContext:
@@ -140,7 +169,9 @@ def _tls(options: HttpOptions) -> ssl.SSLContext:
         try:
             return ssl.create_default_context(cafile=options.ca_file)
         except OSError:
-            raise NoAnswer("wrong", "cannot be verified: the file given with --ca is not a readable PEM file") from None
+            raise NoAnswer(
+                "wrong", "cannot be verified: the file given with --ca is not a readable PEM file; give one that is"
+            ) from None
     context = ssl.create_default_context()
     if options.insecure:
         context.check_hostname = False

@@ -34,18 +34,22 @@ class Addresses:
 
 def servers(texts: Sequence[str]) -> Addresses:
     """Each address once. Says so where one was given twice, and warns of a password that was typed out. Raises
-    BadParameter for what is no address, naming it, and for more than :data:`MOST`."""
+    BadParameter for what is no address, naming each, and for more than :data:`MOST`."""
     from gaptop_collectors.engines.address import BadAddress, split_address
 
     found: dict[str, dict[str, str]] = {}
+    bad: list[str] = []
     for text in texts:
         try:
             base, credentials = (text, {}) if text.isdigit() else split_address(text)
         except BadAddress as error:
-            raise click.BadParameter(str(error), param_hint="URL") from None
+            bad.append(str(error))
+            continue
         if base in found:
             tell(f"{base} was given more than once; it is watched once.")
         found[base] = found.get(base) or credentials
+    if bad:
+        raise click.BadParameter(" ".join(dict.fromkeys(bad)), param_hint="URL")
     if len(found) > MOST:
         raise click.BadParameter(too_many(len(found)), param_hint="URL")
     secrets = {base: credentials for base, credentials in found.items() if credentials}
@@ -69,13 +73,17 @@ def exporters(texts: Sequence[str]) -> tuple[str, ...]:
 
     found: dict[str, str] = {}
     secret = False
+    bad: list[str] = []
     for text in texts:
         try:
             base, credentials = exporter_address(text)
         except BadAddress as error:
-            raise click.BadParameter(str(error), param_hint="--dcgm") from None
+            bad.append(str(error))
+            continue
         found.setdefault(base, text)
         secret = secret or bool(credentials)
+    if bad:
+        raise click.BadParameter(" ".join(dict.fromkeys(bad)), param_hint="--dcgm")
     if secret and _typed("dcgm"):
         tell(_DCGM_IN_ARGV)
     return tuple(found.values())

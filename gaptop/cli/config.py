@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 
 from gaptop.cli.exits import Exit, Stop, tell
-from gaptop.cli.in_force import VARIABLE, Found, Settings, config_option, in_force
+from gaptop.cli.in_force import VARIABLE, Found, Settings
+from gaptop.cli.of_command import config_option, in_force
 from gaptop.cli.settings import SECTIONS, SETTINGS, Setting
 from gaptop.recording.printable import printable
 from gaptop.recording.redact import redact

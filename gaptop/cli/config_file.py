@@ -3,7 +3,6 @@ ends gaptop."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -11,11 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gaptop.cli.setting_kinds import BadValue, FilePath, Value
+from gaptop.cli.setting_kinds import BadValue, FilePath, Value, alike
 from gaptop.cli.settings import MEANT, SECTIONS, SETTINGS
 
 _LARGEST: Final = 1_000_000
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
+_AT_END: Final = " (at end of document)"
+_HINTS: Final = {
+    "Invalid value": "text stands in quotes",
+    "Cannot overwrite a value": "the same is set above",
+    "Cannot mutate immutable namespace": "the same is set above",
+}
+"""What the sentences of tomllib that people meet most mean here, by how they begin."""
 _LINE: Final = re.compile(r"^\s*(?:\[\s*(?P<section>[^\]]+?)\s*\]|(?P<key>[A-Za-z0-9_.\"'-]+)\s*=)", re.MULTILINE)
 
 
@@ -54,13 +60,24 @@ def read_config(path: Path) -> ConfigFile:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        says = str(error)
-        at = _AT_LINE.search(says)
-        where = f"{path}:{at[1]}" if at else str(path)
-        return ConfigFile(wrong=(f"{where}: this is no TOML ({_AT_LINE.sub('', says)}); correct that line.",))
+        return ConfigFile(wrong=(_no_toml(path, text, str(error)),))
     except RecursionError:
         return ConfigFile(wrong=(f"{path}: it is nested too deeply for a configuration; is it the right file?",))
     return _Reading(path, text).read(document)
+
+
+def _no_toml(path: Path, text: str, says: str) -> str:
+    """``says`` is what tomllib says, with a line or with the end of the file."""
+    at = _AT_LINE.search(says)
+    what = _AT_LINE.sub("", says).removesuffix(_AT_END)
+    hint = next((f": {hint}" for begin, hint in _HINTS.items() if what.startswith(begin)), "")
+    if at is not None:
+        return f"{path}:{at[1]}: this is no TOML ({what}{hint}); correct that line."
+    last = text.rstrip().count("\n") + 1
+    return (
+        f"{path}:{last}: this is no TOML ({what}{hint}), which shows at the end of the file; correct what begins in "
+        "that line, or above it and has no end."
+    )
 
 
 class _Reading:
@@ -120,6 +137,7 @@ def _lines(text: str) -> dict[str, int]:
         else:
             key = ".".join(part.strip("\"'") for part in match["key"].split("."))
             found.setdefault(f"{section}.{key}" if section else key, line)
+            found.setdefault(section or key.partition(".")[0], line)
     return found
 
 
@@ -130,10 +148,13 @@ def _meant(name: str) -> str:
         return f"; use {MEANT.get(name) or MEANT[key]}"
     if key in SETTINGS:
         return f"; {key} is one, and stands above the first line in brackets"
-    near = difflib.get_close_matches(name, SETTINGS, 1, 0.7)
-    if not near:
-        near = [one for one in SETTINGS if one.rpartition(".")[2] == key]
-    return f"; did you mean {near[0]}?" if near else "; gaptop config tells all there are"
+    # Within its section: what all names there have in common makes none of them likelier.
+    own = {setting.key: full for full, setting in SETTINGS.items() if setting.section == section}
+    near = [own[one] for one in alike(key, list(own), 0.7)]
+    near = near or [one for one in SETTINGS if one.rpartition(".")[2] == key]
+    if not near and not section:
+        near = [f"[{one}]" for one in alike(key, list(SECTIONS), 0.7)]
+    return f"; did you mean {' or '.join(near)}?" if near else "; gaptop config tells all there are"
 
 
 def short(value: object) -> str:

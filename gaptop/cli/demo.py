@@ -84,6 +84,7 @@ def demo(
                     stream=False,
                     fail_on=None,
                     ascii_only=look.ascii,
+                    asked=bool(seconds or as_json),
                 )
             else:
                 from gaptop.cli.screen import load, run_live

@@ -8,7 +8,8 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,6 +109,7 @@ def _seen(target: Target, servers: Sequence[Server]) -> tuple[dict[str, Health],
     sources: dict[str, Health] = {}
     devices: dict[str, Source] = {}
     own_calls: dict[str, _Share] = {}
+    empty: dict[str, Mapping[str, str]] = {}
     with LiveLines(probe_config(target, servers)) as lines:
         end = time.monotonic() + _LOOK_SECONDS
         while (left := end - time.monotonic()) > 0:
@@ -115,13 +117,31 @@ def _seen(target: Target, servers: Sequence[Server]) -> tuple[dict[str, Health],
             line = decoded(raw) if raw is not None else None
             if isinstance(line, Health):
                 sources[line.src] = line
-            elif isinstance(line, Source) and line.kind == "device":
-                devices[line.id] = line
+            elif isinstance(line, Source):
+                if line.kind == "device":
+                    devices[line.id] = line
+                empty.pop(line.id, None)
+                if not line.signals and line.unsupported:
+                    empty[line.id] = line.unsupported
             elif isinstance(line, Batch) and (column := line.values.get(_OWN_CALLS)):
                 own_calls.setdefault(line.src, _Share()).add(line.t[-1], column[-1])
-    for name in [src for src, health in sources.items() if src == health.collector and health.state == "ended"]:
-        del sources[name]  # it has only given way to its sources
+    speaking = {health.collector for src, health in sources.items() if src != health.collector}
+    for name in [src for src, health in sources.items() if src == health.collector]:
+        if sources[name].state == "ended" or (sources[name].state == "ok" and name in speaking):
+            del sources[name]  # it has only given way to its sources
+    silent = {server.url for server in servers if server.engine == "unknown"}
+    for name, missing in empty.items():
+        if name in sources and sources[name].state == "ok":
+            sources[name] = replace(sources[name], state="absent", says=_why_empty(name, missing, silent))
     return sources, devices, own_calls
+
+
+def _why_empty(source: str, missing: Mapping[str, str], silent: Collection[str]) -> str:
+    """Why a source that works has nothing to tell; ``silent`` are the URLs of servers that have not answered."""
+    url = source.partition("/")[2]
+    if url in silent:
+        return f"{url} was not reached, so nothing of it is seen here either; start it, or give gaptop its address."
+    return "; ".join(dict.fromkeys(missing.values()))
 
 
 def _told(sources: Mapping[str, Health]) -> list[dict[str, Any]]:
@@ -209,7 +229,7 @@ def _text(findings: dict[str, Any], *, with_log: bool) -> str:
         parts = [server["url"], server["engine"], server["version"], server["model"]]
         lines.append("server     " + " ".join(printable(part) for part in parts if part))
     if findings["server_says"]:
-        lines.append("server     " + printable(findings["server_says"]))
+        lines += [f"server     {printable(line)}" for line in findings["server_says"].split("\n")]
     devices = findings.get("devices", ())
     lacks = {device["source"]: device["missing"] for device in devices}
     costs = {device["source"]: device["own_calls"] for device in devices}

@@ -8,7 +8,7 @@ from typing import IO, Any, NoReturn
 
 import click
 
-from gaptop.recording.printable import printable_lines
+from gaptop.recording.printable import printable, printable_lines
 
 
 class Exit(IntEnum):
@@ -25,20 +25,33 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+class Sentences(str):
+    """Several sentences, each in a line of its own. In any other text that is told a line feed can only come from
+    outside, as from the name of a file, and is shown as what it is."""
+
+    @classmethod
+    def of(cls, *sentences: str) -> Sentences:
+        return cls("\n".join(map(printable, sentences)))
+
+
 class Stop(click.ClickException):
     """Ends gaptop with a sentence: what is wrong, what it means, the remedy."""
 
     def __init__(self, says: str, code: Exit) -> None:
-        super().__init__(says)
+        super().__init__(_shown(says))
         self.exit_code = int(code)  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(printable_lines(f"gaptop: {self.format_message()}"), file=file or sys.stderr)
+        click.echo(f"gaptop: {self.format_message()}", file=file or sys.stderr)
 
 
 def tell(says: str) -> None:
     """One sentence on standard error; it may quote names of servers and files."""
-    click.echo(printable_lines(f"gaptop: {says}"), err=True)
+    click.echo(f"gaptop: {_shown(says)}", err=True)
+
+
+def _shown(says: str) -> str:
+    return says if isinstance(says, Sentences) else printable(says)
 
 
 def show(error: click.ClickException) -> None:
@@ -49,7 +62,10 @@ def show(error: click.ClickException) -> None:
     lines = []
     if isinstance(error, click.UsageError) and error.ctx is not None:
         lines += [error.ctx.get_usage(), f"Try '{error.ctx.command_path} --help' for help.", ""]
-    click.echo(printable_lines("\n".join([*lines, f"Error: {error.format_message()}"])), err=True)
+    says = error.format_message()
+    # Of click's own messages only that on what is missing has lines: the words to choose from, each behind a tab.
+    says = "\n".join(map(str.strip, says.split("\n"))) if isinstance(error, click.MissingParameter) else printable(says)
+    click.echo(printable_lines("\n".join([*lines, f"Error: {says}"])), err=True)
 
 
 def broken(error: BaseException, kept: str = "") -> NoReturn:

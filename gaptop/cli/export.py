@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.file_names import FileName
 from gaptop.cli.own_rules import own_rules
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Threads(click.ParamType[str]):
 
 
 @click.command(short_help="Write a recording for flame graph programs or Perfetto.")
-@click.argument("file", metavar="FILE|-")
+@click.argument("file", type=FileName(), metavar="FILE|-")
 @click.option(
     "--as",
     "form",
@@ -68,7 +69,7 @@ class Threads(click.ParamType[str]):
 @click.option("--to", "end", type=Moment(), metavar="S", help="Until this moment.")
 @click.option("--thread", "chosen", type=Threads(), default="critical", metavar="TID|critical|all", show_default=True)
 @own_rules
-@click.option("-o", "--output", metavar="OUT", help="Where to, a new file. Default: standard output.")
+@click.option("-o", "--output", type=FileName(), metavar="OUT", help="Where to, a new file. Default: standard output.")
 @click.pass_context
 def export(
     ctx: click.Context,

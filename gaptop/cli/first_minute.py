@@ -9,16 +9,26 @@ from gaptop import __version__
 from gaptop.cli import crash
 from gaptop.cli.exits import Exit, Stop, broken
 from gaptop.cli.look import Look
-from gaptop.cli.own_terminal import take_keys
+from gaptop.cli.own_terminal import take_terminal
 from gaptop.cli.target import Target, choose
 
 if TYPE_CHECKING:
     from gaptop_collectors.target import Server
 
 
-def wait_for_servers(target: Target, why: str, look: Look) -> Sequence[Server]:
-    """The servers once one of them answers; none where the user would not wait. Raises Stop for what waiting cannot
+def servers_or_wait(target: Target, look: Look) -> Sequence[Server]:
+    """The servers, once one of them answers; none where the user would not wait. Raises Stop for what waiting cannot
     mend."""
+    try:
+        return choose(target)
+    except Stop as stop:
+        if stop.exit_code != Exit.NOTHING_TO_OBSERVE:
+            raise
+        return wait_for_servers(target, stop.format_message(), look)
+
+
+def wait_for_servers(target: Target, why: str, look: Look) -> Sequence[Server]:
+    """As above, where a look has found none: ``why`` tells."""
     from gaptop.cli.doctor import sources_without_server
     from gaptop.tui.waiting import Waiting
 
@@ -33,7 +43,7 @@ def wait_for_servers(target: Target, why: str, look: Look) -> Sequence[Server]:
                 return stop
             return stop.format_message()
 
-    take_keys()
+    take_terminal()
     app = Waiting(look_again, lambda: sources_without_server(target), why, look.screen_options("", __version__))
     error = crash.run(app, look.mouse)
     if error is not None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from gaptop.cli import simulated
 from gaptop.cli.addresses import MOST, too_many
-from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.exits import Exit, Sentences, Stop
 
 if TYPE_CHECKING:
     from gaptop_collectors.discovery import DiscoveryError
@@ -21,18 +22,22 @@ def found_here(http: HttpOptions, say: Callable[[str], None], *, gpu: bool) -> t
     servers = discover(None, None, http)
     if gpu and not _settled(servers):
         servers = _with_gpus(servers, http)
+    left_out = simulated.left_out()
     if not servers:
-        raise Stop(
+        nothing = (
             "no LLM server found on this host, so there is nothing to watch; start one, name it "
-            "(gaptop http://HOST:PORT, or gaptop PID), or try gaptop demo.",
-            Exit.NOTHING_TO_OBSERVE,
+            "(gaptop http://HOST:PORT, or gaptop PID), or try gaptop demo."
         )
+        raise Stop(Sentences.of(nothing, *filter(None, [left_out])), Exit.NOTHING_TO_OBSERVE)
+    if left_out:
+        say(left_out)
     example = f"for example gaptop {servers[0].url}"
     if len(servers) > MOST:
-        raise Stop(f"{too_many(len(servers))} Name them, {example}\n{describe_choice(servers)}", Exit.USAGE)
+        refused = f"{too_many(len(servers))} Name them, {example}"
+        raise Stop(Sentences.of(refused, *describe_choice(servers).split("\n")), Exit.USAGE)
     if len(servers) > 1:
         found = f"{len(servers)} servers found on this host, and all are watched; name one to watch it alone, {example}"
-        say(f"{found}\n{describe_choice(servers)}")
+        say(Sentences.of(found, *describe_choice(servers).split("\n")))
     return tuple(servers)
 
 
@@ -42,7 +47,8 @@ def named(
     """The server of each address, URL or PID. Of several, one that does not answer yet is watched all the same where
     another one does, and that is told, as is one server under two names.
 
-    Raises Stop (exit 3): one of them cannot be watched, or none answers; each sentence names its address.
+    Raises Stop (exit 3): one of them cannot be watched, or none answers. It has a sentence on each that does not
+    answer, which names its address.
     """
     from gaptop_collectors.discovery import DiscoveryError
 
@@ -51,7 +57,9 @@ def named(
     errors = [answer for answer in answers if isinstance(answer, DiscoveryError)]
     bad = [error for error in errors if error.silent is None]
     if bad or len(errors) == len(answers):
-        raise Stop("\n".join(str(error) for error in bad or errors), Exit.NOTHING_TO_OBSERVE)
+        # All at once, also those that would be waited for: whoever mends one should not meet the next one then.
+        silent = [error for error in errors if error.silent is not None]
+        raise Stop(Sentences.of(*(str(error) for error in [*bad, *silent])), Exit.NOTHING_TO_OBSERVE)
     servers = []
     for answer in answers:
         if not isinstance(answer, DiscoveryError):

@@ -8,25 +8,19 @@ that only lies in the configuration folder must not keep anybody from watching: 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
-
-import click
-from click.core import ParameterSource
+from typing import Any, Final, Literal
 
 from gaptop.cli.config_file import ConfigFile, ended, read_config, short
-from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.exits import Exit, Sentences, Stop
 from gaptop.cli.paths import config_file
 from gaptop.cli.setting_kinds import BadValue, Value
 from gaptop.cli.settings import SETTINGS
 from gaptop.tui import keymap
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 Origin = Literal["default", "file", "environment"]
-_NAMED: Final = "gaptop.config"
-_SETTINGS: Final = "gaptop.settings"
 VARIABLE: Final = "GAPTOP_CONFIG"
 _LEFT_OUT: Final = " It is left out."
 
@@ -88,7 +82,7 @@ def settings(named: str | None = None, environ: Mapping[str, str] | None = None)
             key = name.removeprefix("keys.")
             found[name] = Found(keys[key]) if key in refused else replace(one, value=keys[key])
     if wrong and named:
-        raise Stop("\n".join(wrong), Exit.USAGE)
+        raise Stop(Sentences.of(*wrong), Exit.USAGE)
     return Settings(found, path, named is not None, keys, tuple(sentence + _LEFT_OUT for sentence in wrong))
 
 
@@ -102,45 +96,3 @@ def _find(name: str, environ: Mapping[str, str], read: ConfigFile) -> Found:
     if (given := read.values.get(name)) is not None:
         return Found(given.value, "file", given.place)
     return Found(setting.default)
-
-
-def in_force(ctx: click.Context | None = None) -> Settings:
-    """Those of the running command; read once, and what is wrong is said once."""
-    ctx = ctx or click.get_current_context(silent=True)
-    if ctx is None:
-        return settings()
-    if _SETTINGS not in ctx.meta:
-        ctx.meta[_SETTINGS] = read = settings(ctx.meta.get(_NAMED))
-        for sentence in read.wrong:
-            tell(sentence)
-    kept = ctx.meta[_SETTINGS]
-    assert isinstance(kept, Settings)
-    return kept
-
-
-def counts(options: dict[str, Any], option: str, setting: str | None = None) -> Any:
-    """Takes an option out of ``options``: what was typed, else what the setting of that name says."""
-    source, value = click.get_current_context().get_parameter_source(option), options.pop(option)
-    # Some releases of click take any number of arguments for typed, none included.
-    typed = source is ParameterSource.COMMANDLINE and value != ()
-    return value if typed else in_force()[setting or option]
-
-
-def config_option(command: _Command) -> _Command:
-    """``--config FILE``, once for each command."""
-    known: Iterable[click.Parameter] = getattr(command, "__click_params__", ())
-    if any(parameter.name == "config" for parameter in known):
-        return command
-    return click.option(
-        "--config",
-        metavar="FILE",
-        is_eager=True,
-        expose_value=False,
-        callback=_keep,
-        help="Your configuration (default: config.toml in your configuration folder; gaptop config tells more).",
-    )(command)
-
-
-def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        ctx.meta[_NAMED] = value

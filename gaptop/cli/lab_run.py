@@ -9,6 +9,7 @@ import click
 
 from gaptop.cli.durations import Duration, Number
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.file_names import FileName
 
 if TYPE_CHECKING:
     from gaptop.lab.fast.view import Dialect, Refresh
@@ -29,9 +30,7 @@ class _Refresh(click.ParamType["Refresh"]):
 @click.command(short_help="Write a simulated server's recording, and its truth beside it.")
 @click.argument("scenario", default="tour")
 @click.option("--list", "list_them", is_flag=True, help="List the scenarios.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="A new file; its truth is FILE.truth.jsonl."
-)
+@click.option("-o", "--output", type=FileName(), metavar="FILE", help="A new file; its truth is FILE.truth.jsonl.")
 @click.option("--seconds", type=Duration(), default="60s", show_default=True, metavar="TIME", help="Simulated time.")
 @click.option("--start", type=Duration(), metavar="TIME", help="The server has run so long at the recording's start.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of everything that is random.")
@@ -69,7 +68,7 @@ def run(
     *,
     scenario: str,
     list_them: bool,
-    output: Path | None,
+    output: str | None,
     seconds: float,
     start: float | None,
     seed: int,
@@ -98,7 +97,7 @@ def run(
         raise click.UsageError(f"no scenario is called {scenario!r}; gaptop lab run --list shows those there are.")
     if output is None:
         raise click.UsageError("name a new file with -o FILE.")
-    if str(output) == "-":
+    if output == "-":
         raise click.UsageError("the recording and its truth are two files, so they need a name: -o FILE.")
     from gaptop.cli.new_file import exists
     from gaptop.cli.progress import Progress
@@ -122,18 +121,19 @@ def run(
         host=not no_host,
         start_s=start or 0.0,
     )
-    for path in (output, beside(output)):
+    recording = Path(output)
+    for path in (recording, beside(recording)):
         if path.exists():
             raise exists(path)
     progress = Progress(seconds, lambda part: f"{part:.0f} of {seconds:g} simulated seconds")
     try:
-        truth = write(Fast(SCENARIOS[scenario], seed, seconds, view), output, progress.done)
+        truth = write(Fast(SCENARIOS[scenario], seed, seconds, view), recording, progress.done)
     except WriteError as error:
         raise Stop(str(error), Exit.UNWRITABLE) from None
     except OSError as error:
         raise Stop(
-            f"cannot write {beside(output)}: {error.strerror}; give another place with -o.", Exit.UNWRITABLE
+            f"cannot write {beside(recording)}: {error.strerror}; give another place with -o.", Exit.UNWRITABLE
         ) from None
     finally:
         progress.close()
-    tell(f"wrote {output} ({output.stat().st_size / 1e3:.0f} kB, {seconds:g} simulated seconds) and {truth}.")
+    tell(f"wrote {recording} ({recording.stat().st_size / 1e3:.0f} kB, {seconds:g} simulated seconds) and {truth}.")

@@ -64,7 +64,12 @@ def live(
 
     start_log()
     plain = once or seconds or as_json or stream or not sys.stdout.isatty()
-    servers = choose(target) if plain else _servers_or_wait(target, look)
+    if plain:
+        servers: Sequence[Server] = choose(target)
+    else:
+        from gaptop.cli.first_minute import servers_or_wait
+
+        servers = servers_or_wait(target, look)
     if not servers:
         ctx.exit(Exit.NOTHING_TO_OBSERVE)
     config = probe_config(target, servers)
@@ -77,23 +82,12 @@ def live(
                 stream=stream,
                 fail_on=fail_on,
                 ascii_only=look.ascii,
+                asked=bool(once or seconds or as_json or stream),
             )
         )
     from gaptop.cli.screen import run_live
 
     ctx.exit(run_live(config, look))
-
-
-def _servers_or_wait(target: Target, look: Look) -> Sequence[Server]:
-    """On a screen there is time to wait for one of them; none where the user would not."""
-    try:
-        return choose(target)
-    except Stop as stop:
-        if stop.exit_code != Exit.NOTHING_TO_OBSERVE:
-            raise
-        from gaptop.cli.first_minute import wait_for_servers
-
-        return wait_for_servers(target, stop.format_message(), look)
 
 
 def report_live(
@@ -104,8 +98,10 @@ def report_live(
     stream: bool,
     fail_on: tuple[str, ...] | None,
     ascii_only: bool,
+    asked: bool,
 ) -> Exit:
-    """Watch without a screen and print; ``seconds`` None means until interrupted.
+    """Watch without a screen and print; ``seconds`` None means until interrupted. ``asked``: not only because there is
+    no terminal for a screen, which is told then.
 
     INTERRUPTED when a signal came before the seconds were over: what was seen until then is printed all the same."""
     from gaptop.cli.ending import Ending
@@ -116,7 +112,10 @@ def report_live(
 
     if sys.stderr.isatty():
         how_long = f"for {seconds:g} s" if seconds else "until interrupted"
-        tell(f"watching {how_long} …")
+        if asked:
+            tell(f"watching {how_long} …")
+        else:
+            tell(f"standard output is no terminal, so there is no screen: watching {how_long}, then the report …")
     each = _streamer() if stream else _silent
     with Ending() as ending, LiveLines(config) as lines:
         timeline, assessment = watch(lines, seconds or float("inf"), rules(), ending, each)

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gaptop.cli.in_force import config_option, counts, in_force
-from gaptop.cli.setting_kinds import LANES, BadValue
-from gaptop.cli.settings import SETTINGS
+from gaptop.cli.of_command import config_option, counts, in_force
 from gaptop.tui.looks import COLOURS, SWEEPS, SYMBOLS, Colours
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ class Look:
 
     def screen_options(self, log_path: str, version: str) -> ScreenOptions:
         """For the screen; loads what only a screen needs."""
+        from gaptop.cli.setting_kinds import LANES
         from gaptop.tui import terminal
         from gaptop.tui.feed import ScreenOptions
 
@@ -70,6 +69,8 @@ class Look:
 
 def _theme_kept(settings: Settings) -> str:
     """What keeps a theme that is chosen on the screen; a variable that sets one counts before the file."""
+    from gaptop.cli.settings import SETTINGS
+
     if settings.found["theme"].origin == "environment":
         return f"{SETTINGS['theme'].variable}={{}}"
     path = str(settings.path or "").replace("{", "{{").replace("}", "}}")
@@ -134,6 +135,9 @@ class _Word(click.ParamType[str]):
         self.name = setting
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from gaptop.cli.setting_kinds import BadValue
+        from gaptop.cli.settings import SETTINGS
+
         try:
             return str(SETTINGS[self.name].kind.read(value))
         except BadValue as error:

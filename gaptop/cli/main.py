@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -14,17 +13,18 @@ from gaptop import __version__
 from gaptop.cli.exits import Exit, broken, show, tell
 
 _COMMANDS: Final = {
-    "record": "gaptop.cli.record:record",
-    "open": "gaptop.cli.open_file:open_file",
-    "web": "gaptop.cli.web:web",
-    "report": "gaptop.cli.report:report",
-    "export": "gaptop.cli.export:export",
-    "config": "gaptop.cli.config:config",
-    "doctor": "gaptop.cli.doctor:doctor",
-    "stacks": "gaptop.cli.stacks:stacks",
-    "demo": "gaptop.cli.demo:demo",
-    "lab": "gaptop.cli.lab:lab",
+    "record": ("gaptop.cli.record:record", "Record what gaptop measures into a file."),
+    "open": ("gaptop.cli.open_file:open_file", "Open a recording on the screen."),
+    "web": ("gaptop.cli.web:web", "Show the screen in a browser."),
+    "report": ("gaptop.cli.report:report", "Print the report of a recording."),
+    "export": ("gaptop.cli.export:export", "Write a recording for flame graph programs or Perfetto."),
+    "config": ("gaptop.cli.config:config", "Show every setting, its value and where it came from."),
+    "doctor": ("gaptop.cli.doctor:doctor", "Tell what can be measured here, and how to get the rest."),
+    "stacks": ("gaptop.cli.stacks:stacks", "Show what every Python thread of a process does now."),
+    "demo": ("gaptop.cli.demo:demo", "Try gaptop on a simulated server."),
+    "lab": ("gaptop.cli.lab:lab", "Simulate a server whose every idle interval has a known cause."),
 }
+"""Where each command is, and its line in the help: telling it needs no command, and most of the time went into them."""
 _DEFAULT: Final = "gaptop.cli.live:live"
 _OWN_OPTIONS: Final = ("-h", "--help", "-V", "--version")
 
@@ -59,17 +59,20 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "live":
             return _load(_DEFAULT)
-        target = _COMMANDS.get(cmd_name)
-        return _load(target) if target else None
+        known = _COMMANDS.get(cmd_name)
+        return _load(known[0]) if known else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in _COMMANDS and args[0] not in _OWN_OPTIONS):
             if args and args[0].isalpha() and args[0] != "localhost":
                 # A lone word is far more often a mistyped command than the name of a host.
-                near = difflib.get_close_matches(args[0], _COMMANDS, 1)
-                meant = f"did you mean gaptop {near[0]}? " if near else ""
+                import difflib  # not for a command that only shows its help
+
+                near = [f"--{args[0]}"] if args[0] in ("help", "version") else []
+                near = near or difflib.get_close_matches(args[0], _COMMANDS, 1)
+                meant = f"did you mean gaptop {near[0]}? A" if near else "gaptop --help tells them. A"
                 raise click.UsageError(
-                    f"no command is called {args[0]!r}; {meant}A host is named as http://{args[0]}:PORT.", ctx
+                    f"no command is called {args[0]!r}; {meant} host is named as http://{args[0]}:PORT.", ctx
                 )
             args = ["live", *args]
         return super().parse_args(ctx, args)
@@ -91,6 +94,10 @@ class _Group(click.Group):
         live = _load(_DEFAULT)
         click.Command.format_options(live, click.Context(live, parent=ctx), formatter)
         self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, says) for name, (_, says) in _COMMANDS.items()])
 
 
 @click.group(

@@ -13,13 +13,14 @@ from pathlib import Path
 import click
 
 from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.file_names import FileName, require_recording
 from gaptop.cli.look import Look, look_options
 from gaptop.cli.own_rules import own_rules
-from gaptop.cli.own_terminal import take_keys
+from gaptop.cli.own_terminal import take_terminal
 
 
 @click.command(name="open", short_help="Open a recording on the screen.")
-@click.argument("file", metavar="FILE|-")
+@click.argument("file", type=FileName(), metavar="FILE|-")
 @own_rules
 @look_options
 @click.pass_context
@@ -35,15 +36,14 @@ def open_file(ctx: click.Context, *, file: str, look: Look) -> None:
     from gaptop.cli.screen import load, run_stream
 
     if file != "-":
-        if not Path(file).is_file():
-            raise Stop(f"cannot open {file}: there is no such file.", Exit.UNREADABLE)
+        require_recording(file)
         ctx.exit(run_stream(Path(file), look))
     if sys.stdin.isatty():
         raise click.UsageError("open - reads a stream from a pipe: gaptop record -o - | gaptop open -")
     load()
     _wait_for_the_stream()
     pipe = os.dup(0)
-    take_keys()
+    take_terminal()
     ctx.exit(run_stream(pipe, look))
 
 

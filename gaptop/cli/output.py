@@ -28,6 +28,8 @@ class Causes(click.ParamType[tuple[str, ...]]):
         from gaptop.valleys.model import Cause  # not for a command that only shows its help
 
         names = tuple(name.strip().replace("-", "_") for name in str(value).split(",") if name.strip())
+        if not names:
+            self.fail(f"{value!r} names no cause, so nothing could fail; choose from {', '.join(get_args(Cause))}.")
         for name in names:
             if name not in get_args(Cause):
                 self.fail(f"{name!r} is no cause; choose from {', '.join(get_args(Cause))}.", param, ctx)

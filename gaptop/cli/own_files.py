@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gaptop.cli.in_force import in_force
+from gaptop.cli.of_command import in_force
 from gaptop.cli.paths import activities_file
 from gaptop.recording.printable import printable
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from gaptop.cli.exits import Exit, Stop, tell
-from gaptop.cli.in_force import config_option, in_force
-from gaptop.cli.paths import activities_file
+from gaptop.cli.of_command import config_option, in_force
 
 if TYPE_CHECKING:
     from gaptop.recording.lines import Health
@@ -43,6 +41,8 @@ def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None
         value = in_force(ctx)["activities"]
     if not value:
         return
+    from pathlib import Path
+
     from gaptop_collectors.host.activities import ActivityFileError, load_activities
 
     try:
@@ -73,6 +73,9 @@ def rules() -> Rules:
     given = ctx.meta.get(_KEY) if ctx is not None else None
     if given is not None:
         return Rules(given)
+    from pathlib import Path
+
+    from gaptop.cli.paths import activities_file
     from gaptop_collectors.host.activities import ActivityFileError, load_activities
 
     try:

@@ -10,9 +10,8 @@ from typing import Final
 
 from gaptop.cli.main import main as gaptop
 from gaptop.recording.printable import printable_lines
+from gaptop.tui.packets import prelude
 
-_PRELUDE: Final = b"__GANGLION__\n"
-"""Without it textual-serve takes what it started for no screen, and the page stays empty."""
 _AGAIN: Final = "Load this page again to try again."
 
 
@@ -34,7 +33,7 @@ def main() -> None:
 def _put(text: bytes) -> None:
     """As the data of one packet."""
     with contextlib.suppress(BrokenPipeError):
-        sys.stdout.buffer.write(_PRELUDE + b"D" + len(text).to_bytes(4, "big") + text)
+        sys.stdout.buffer.write(prelude() + b"D" + len(text).to_bytes(4, "big") + text)
         sys.stdout.buffer.flush()
 
 

@@ -12,12 +12,15 @@ import click
 
 from gaptop.cli.durations import Duration, Size
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.file_names import FileName
 from gaptop.cli.target import Target, choose, probe_config, target_options
 
 
 @click.command(short_help="Record what gaptop measures into a file.")
 @target_options
-@click.option("-o", "--output", metavar="FILE", help="Where to; - is standard output. Default: a new file here.")
+@click.option(
+    "-o", "--output", type=FileName(), metavar="FILE", help="Where to; - is standard output. Default: a new file here."
+)
 @click.option("--for", "seconds", type=Duration(), metavar="TIME", help="Stop after this time (30s, 5m, 2h).")
 @click.option("--max-size", type=Size(), metavar="SIZE", help="Stop when the file has this size (20M, 1GiB).")
 @click.pass_context

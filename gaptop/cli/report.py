@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.file_names import FileName
 from gaptop.cli.look import ascii_option
 from gaptop.cli.output import FAIL_ON, Causes
 from gaptop.cli.own_rules import own_rules, rules
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Print the report of a recording.")
-@click.argument("file", metavar="FILE|-")
+@click.argument("file", type=FileName(), metavar="FILE|-")
 @click.option("--json", "as_json", is_flag=True, help="As JSON (null: not measured, 0: measured zero).")
 @click.option("--fail-on", type=Causes(), metavar="CAUSE[,...]", help=FAIL_ON)
 @own_rules

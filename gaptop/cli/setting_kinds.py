@@ -11,6 +11,9 @@ from typing import Final, Protocol
 from gaptop.tui.keymap import BadKey, keys_named
 from gaptop.tui.keys import NAMES
 
+_MOST_MEANT: Final = 4
+_NEARLY: Final = 0.05
+
 Value = str | bool | float | tuple[str, ...]
 
 
@@ -164,9 +167,21 @@ class Zone(Text):
 
 
 def meant(given: object, words: Sequence[str]) -> str:
-    """The word that may be meant, or all there are."""
-    found = difflib.get_close_matches(str(given), words, 1)
-    return f"did you mean {found[0]!r}?" if found else f"it is one of {', '.join(words)}"
+    """The words that may be meant, or all there are."""
+    text = str(given).strip().lower()
+    found = alike(text, words, 0.6) or [word for word in words if len(word) > 2 and text.startswith(word)]
+    return f"did you mean {' or '.join(map(repr, found))}?" if found else f"it is one of {', '.join(words)}"
+
+
+def alike(text: str, words: Sequence[str], least: float) -> list[str]:
+    """The words of which the text is a part, as ``dark`` is of ``ansi-dark``; else the one that is spelt most like it,
+    and another one that is nearly as like. ``least`` is the smallest ratio of difflib."""
+    having = [word for word in words if text in re.split(r"[-_.]", word)]
+    if having:
+        return having[:_MOST_MEANT]
+    found = difflib.get_close_matches(text, words, 2, least)
+    like = [difflib.SequenceMatcher(None, word, text).ratio() for word in found]
+    return [word for word, ratio in zip(found, like, strict=True) if ratio > like[0] - _NEARLY]
 
 
 def _lane(given: object) -> str:

@@ -92,6 +92,8 @@ MEANT: Final = {
     "pid": "url",
     "server": "url",
     "tz": "timezone",
+    "keys.exit": "keys.quit",
+    "keys.save": "keys.snapshot",
     "keys.quit_now": "keys.quit; ctrl+c and ctrl+q always quit",
 }
 """What people call a setting elsewhere, and what it is here."""

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from gaptop.cli import addresses
 from gaptop.cli.exits import Exit, Stop, tell
-from gaptop.cli.in_force import config_option, counts
-from gaptop.cli.paths import kept_dir, log_path
+from gaptop.cli.file_names import FileName
+from gaptop.cli.of_command import config_option, counts
 
 if TYPE_CHECKING:
     from gaptop_collectors.target import HttpOptions, Server
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_LONGEST_SECRET: Final = 16_384
 _SECRET_WORDS: Final = ("auth", "token", "key", "cookie", "secret", "password")
 
 
@@ -67,7 +69,7 @@ def target_options(command: _Command) -> _Command:
             addresses=given.named,
             headers=headers,
             own_headers=given.secrets if len(given.named) > 1 else {},
-            ca_file=counts(options, "ca") or None,
+            ca_file=_readable(counts(options, "ca")),
             insecure=counts(options, "insecure"),
             threads=counts(options, "threads"),
             gil=counts(options, "gil"),
@@ -90,6 +92,7 @@ def target_options(command: _Command) -> _Command:
             ),
             click.option(
                 "--token-file",
+                type=FileName(),
                 metavar="FILE",
                 help="File with the bearer token of the server's endpoint.",
             ),
@@ -100,7 +103,7 @@ def target_options(command: _Command) -> _Command:
                 help="Take GPUs that NVML does not show here from this dcgm-exporter (port 9400 unless given). "
                 "Repeatable.",
             ),
-            click.option("--ca", metavar="FILE", help="CA certificate of an https endpoint."),
+            click.option("--ca", type=FileName(), metavar="FILE", help="CA certificate of an https endpoint."),
             click.option("--insecure/--secure", help="Do not check the certificate of an https endpoint."),
             click.option(
                 "--threads",
@@ -122,7 +125,32 @@ def target_options(command: _Command) -> _Command:
     return config_option(wrapped)  # type: ignore[return-value]
 
 
+def _readable(ca_file: str) -> str | None:
+    """Whether it holds certificates is found out by who uses it."""
+    try:
+        if ca_file:
+            open(ca_file, "rb").close()
+    except OSError as error:
+        raise click.BadParameter(
+            f"cannot read the certificate {ca_file}: {error.strerror}, so no https endpoint could be trusted; correct "
+            "the path, or the file's rights.",
+            param_hint="--ca",
+        ) from None
+    return ca_file or None
+
+
 def _header(text: str) -> tuple[str, str]:
+    name, value = _named_value(text)
+    if not _HEADER_NAME.fullmatch(name) or not all(" " <= letter <= "~" for letter in value):
+        raise click.BadParameter(
+            f"{name} cannot be sent, because the name of a header is one word, and its value one line of ASCII; "
+            "correct it, or leave it out.",
+            param_hint="--header",
+        )
+    return name, value
+
+
+def _named_value(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     name = name.strip()
     if not equals or not name:
@@ -145,12 +173,18 @@ def _header(text: str) -> tuple[str, str]:
 
 def _secret_file(path: str) -> str:
     try:
-        secret = Path(path).read_text(encoding="utf-8").strip()
+        with open(path, encoding="utf-8") as file:
+            secret = file.read(_LONGEST_SECRET).strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise click.BadParameter(f"cannot read the secret from {path}: {reason}.") from None
-    if not secret or "\n" in secret:
-        raise click.BadParameter(f"{path} must hold one line, the secret itself.")
+        raise click.BadParameter(
+            f"cannot read the secret from {path}: {reason}, so the server would be asked without; correct the path, or "
+            "the file's rights."
+        ) from None
+    if not secret or not all(" " <= letter <= "~" for letter in secret) or len(secret) >= _LONGEST_SECRET:
+        raise click.BadParameter(
+            f"{path} holds no secret that can be sent; write one line of ASCII into it, the secret itself."
+        )
     return secret
 
 
@@ -172,6 +206,8 @@ def choose(target: Target, say: Callable[[str], None] = tell) -> tuple[Server, .
 
 def probe_config(target: Target, servers: Sequence[Server], *, duration: float | None = None) -> dict[str, Any]:
     """The probe's configuration for these servers (or none: the devices and the host alone)."""
+    from gaptop.cli.paths import kept_dir, log_path
+
     log, kept = log_path(), kept_dir()
     return {
         "servers": [_told(server, target.own_headers.get(server.url, {})) for server in servers],

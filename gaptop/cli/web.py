@@ -10,7 +10,8 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from gaptop.cli.exits import Exit, Stop
+from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.file_names import require_recording
 from gaptop.cli.look import Look, look_options
 from gaptop.cli.own_rules import own_rules
 from gaptop.cli.target import Target, choose, probe_config, target_options
@@ -22,7 +23,7 @@ _PATHS: Final = ("/", "./", "../")
 _EPILOG: Final = f"""\b
 From another machine, through a tunnel:
   ssh -t -L {PORT}:127.0.0.1:{PORT} HOST gaptop web
-  then open http://127.0.0.1:{PORT} there."""
+  then open there the address that it prints."""
 
 
 class _Web(click.Command):
@@ -80,8 +81,9 @@ def _is_path(text: str) -> bool:
 def web(ctx: click.Context, *, target: Target, port: int, page: bool, look: Look) -> None:
     """Show the screen of a server or of a recording in a browser of this machine, until ctrl+c.
 
-    No other machine can reach the page, but every user of this one can. Each page that is open measures for itself, and
-    ends with its tab. What the keys s, S, x and y write goes into the folder that gaptop web was started in, on this
+    No other machine can reach the page, and of this one only who knows the address that is printed: it holds a secret,
+    new each time. Without a server the page waits for one. Each page that is open measures for itself, and ends with
+    its tab. What the keys s, S, x and y write goes into the folder that gaptop web was started in, on this
     machine. Needs the extra: pip install 'gaptop[web]'.
     """
     from gaptop.cli.paths import start_log
@@ -90,12 +92,7 @@ def web(ctx: click.Context, *, target: Target, port: int, page: bool, look: Look
     file: Path | None = ctx.meta.get(_FILE)
     if file is not None:
         _refuse_options_of_servers(ctx, file)
-    if file is not None:
         _check(file)
-        shown = file.name
-    else:
-        servers = choose(target)
-        shown = " ".join(server.url for server in servers)
     if not page and importlib.util.find_spec("textual_serve") is None:
         raise Stop(
             "the screen in a browser is made by textual-serve, which is not installed here; "
@@ -105,10 +102,28 @@ def web(ctx: click.Context, *, target: Target, port: int, page: bool, look: Look
     if not page:
         from gaptop.cli.web_server import serve
 
-        ctx.exit(serve(ctx.meta[_TYPED], f"gaptop {shown}", port))
+        ctx.exit(serve(ctx.meta[_TYPED], f"gaptop {_servers_shown(target) if file is None else file.name}", port))
     from gaptop.cli.screen import run_live, run_stream
 
-    ctx.exit(run_live(probe_config(target, servers), look) if file is None else run_stream(file, look))
+    if file is not None:
+        ctx.exit(run_stream(file, look))
+    from gaptop.cli.first_minute import servers_or_wait
+
+    servers = servers_or_wait(target, look)
+    ctx.exit(run_live(probe_config(target, servers), look) if servers else Exit.NOTHING_TO_OBSERVE)
+
+
+def _servers_shown(target: Target) -> str:
+    """What the pages will show. Where no server is there yet that is told, and they wait. Raises Stop for what waiting
+    cannot mend."""
+    try:
+        return " ".join(server.url for server in choose(target))
+    except Stop as stop:
+        if stop.exit_code != Exit.NOTHING_TO_OBSERVE:
+            raise
+        stop.show()
+        tell("the page waits: it looks again every two seconds, and goes on as soon as a server answers.")
+        return " ".join(target.addresses) or "this host"
 
 
 def _refuse_options_of_servers(ctx: click.Context, file: Path) -> None:
@@ -127,8 +142,7 @@ def _check(file: Path) -> None:
     """Raises Stop for a file that is no recording, before anybody opens a page."""
     from gaptop.recording.reader import OpenError, open_stream
 
-    if not file.is_file():
-        raise Stop(f"cannot open {file}: there is no such file.", Exit.UNREADABLE)
+    require_recording(file)
     try:
         open_stream(file).close()
     except OpenError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import secrets
 import shlex
 import signal
 import socket
@@ -26,6 +27,10 @@ _HERE: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 _REFUSED: Final = (
     "gaptop web answers only the page that it made itself, opened as http://127.0.0.1:PORT or http://localhost:PORT: "
     "the screen has keys that write files, and no other site may press them.\n"
+)
+_SECRET: Final = (
+    "gaptop web shows its screen at the address that it printed when it was started, whose last part is a secret, new "
+    "each time: other users of this machine do not know it. Open that address.\n"
 )
 _PATIENCE: Final = 4.0
 """Seconds. A page's gaptop ends within two of them by itself (see tui/browser.py), once it has started."""
@@ -57,10 +62,13 @@ def _as_browsers_show(environ: MutableMapping[str, str]) -> None:
 
 
 class _Pages(Server):
-    """A server that refuses other sites, and that ends with all its pages."""
+    """A server that refuses other sites and who does not know its secret, and that ends with all its pages.
+
+    The secret is the first part of every path; a cookie would go to every server of this host, whoever has it."""
 
     def __init__(self, command: str, title: str) -> None:
         super().__init__(command, host=_LOOPBACK, title=title)
+        self.secret: Final = secrets.token_urlsafe(24)
         self._pages: set[asyncio.Task[Any]] = set()
         self._ends = False
 
@@ -87,13 +95,20 @@ class _Pages(Server):
             super().request_exit()
 
     async def _make_app(self) -> web.Application:
-        app = await super()._make_app()
-        app.middlewares.append(_only_own_page)
+        app = web.Application(middlewares=[_only_own_page, self._only_with_secret, web.normalize_path_middleware()])
+        app.add_subapp(f"/{self.secret}", await super()._make_app())
         app.on_response_prepare.append(_load_nothing_else)
         return app
 
+    @web.middleware
+    async def _only_with_secret(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.path.partition("/")[2].partition("/")[0]
+        if not secrets.compare_digest(given.encode(errors="replace"), self.secret.encode()):
+            raise web.HTTPForbidden(text=_SECRET)
+        return await handler(request)
+
     async def on_startup(self, app: web.Application) -> None:
-        click.echo(_where(self.port))
+        click.echo(_where(self.port, self.secret))
 
     async def on_shutdown(self, app: web.Application) -> None:
         """Ends each page's gaptop; aiohttp alone would wait for the tabs to be closed."""
@@ -126,8 +141,8 @@ async def _ended(pages: set[asyncio.Task[Any]], seconds: float) -> set[asyncio.T
     return (await asyncio.wait(pages, timeout=seconds))[1] if pages else set()
 
 
-def _where(port: int) -> str:
-    there = f"http://{_LOOPBACK}:{port}"
+def _where(port: int, secret: str) -> str:
+    there = f"http://{_LOOPBACK}:{port}/{secret}/"
     if not os.environ.get("SSH_CONNECTION"):
         return f"Open {there} in a browser of this machine; ctrl+c ends it."
     tunnel = f"ssh -N -L {port}:{_LOOPBACK}:{port} {printable(socket.gethostname())}"
@@ -144,8 +159,10 @@ async def _only_own_page(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 async def _load_nothing_else(request: web.Request, response: web.StreamResponse) -> None:
-    """textual-serve's page asks a font service for a font, which tells it who watches, and without a network the page
-    would wait for it; the browser's own font will do. No other site may show the page in a frame."""
+    """The address is a secret, and is told to no other site. textual-serve's page asks a font service for a font, which
+    tells it who watches, and without a network the page would wait for it; the browser's own font will do. No other
+    site may show the page in a frame."""
+    response.headers["Referrer-Policy"] = "no-referrer"
     response.headers["Content-Security-Policy"] = (
         "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
         f"img-src 'self' data:; connect-src 'self' ws://{request.host}; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import sys
 import threading
@@ -18,6 +19,8 @@ from gaptop.recording.lines import Event, encode
 
 COMMAND: Final = (sys.executable, "-P", "-m", "gaptop.probe")
 """-P: whatever lies in the working directory, it is not searched for modules."""
+_log: Final = logging.getLogger(__name__)
+"""Nothing above "info": without a log file, Python would write a warning over the screen."""
 _INTERN_STEP: Final = 1_000_000
 _DELAYS: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
 """Seconds before each restart; after as many deaths within a minute the probe is given up."""
@@ -136,26 +139,33 @@ class ProbeProcess:
         if self._stopping.wait(_DELAYS[recent - 1]):
             self._ended = "the measuring process was stopped."
             return
-        self._mark("probe_restarted", f"the measuring process died ({cause}) and was started again.", status)
+        look = f" (its log: {self._log})" if self._log else ""
+        remedy = f"if it goes on dying, run gaptop doctor --report{look}."
+        self._mark("probe_restarted", f"the measuring process died ({cause}) and is started again", remedy, status)
         self._config["intern_base"] += _INTERN_STEP
         self._config["restart"] = self._heard.header
 
     def _give_up(self, why: str, remedy: str = "") -> None:
         look = f"look into {self._log} and " if self._log else ""
         says = f"{why}, so nothing is measured any more; {remedy}{look}run gaptop doctor --report."
-        self._mark("probe_ended", says, None)
+        self._mark("probe_ended", says)
         self.failed = True
         self._ended = says
 
-    def _mark(self, what: str, says: str, status: int | None) -> None:
-        """Holes over what the dead probe can no longer tell, and the event."""
+    def _mark(self, what: str, why: str, remedy: str = "", status: int | None = None) -> None:
+        """Holes over what the dead probe can no longer tell, and the event; the log hears of it too."""
         now = round((time.monotonic_ns() - self._origin) / 1e9, 6)
         data: dict[str, Any] = {}
         if status is not None:
             data = {"signal": _signal_name(-status)} if status < 0 else {"exit_code": status}
+        holes = list(self._heard.holes(now, "the measuring process died")) if self._heard.header else []
+        lost = max((hole.end - hole.start for hole in holes), default=0.0)
+        hole_of = f", with a hole of about {lost:.1f} s in what is seen" if holes else ""
+        says = f"{why}{hole_of}; {remedy}" if remedy else why
+        _log.info(says)
         if not self._heard.header:
             return
-        for hole in self._heard.holes(now, "the measuring process died"):
+        for hole in holes:
             self._deliver(encode(hole))
         self._deliver(encode(Event(now, what, says, data=data)))
 

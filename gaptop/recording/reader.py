@@ -35,7 +35,10 @@ class Stream(Iterator[Line]):
             try:
                 self._file = source = io.FileIO(source)
             except OSError as error:
-                raise OpenError(f"cannot open {self.name}: {error.strerror}.") from None
+                raise OpenError(
+                    f"cannot open {self.name}: {error.strerror}; name what gaptop record, or the key s on its screen, "
+                    "wrote."
+                ) from None
         self._raw = unpack.lines(source)
         self._repeats = Repeats()
         try:

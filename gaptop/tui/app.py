@@ -10,9 +10,10 @@ from typing import ClassVar, Final
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.driver import Driver
+from textual.events import Key
 from textual.screen import Screen
+from textual.widgets import Input
 
 from gaptop.timeline.timeline import Timeline
 from gaptop.tui import figures, link, terminal
@@ -26,6 +27,7 @@ from gaptop.tui.keys import KEYS
 from gaptop.tui.looks import System
 from gaptop.tui.panels import header
 from gaptop.tui.panels.devices import device_facts
+from gaptop.tui.screens.find import Find
 from gaptop.tui.screens.help import CLOSE_HELP, Help, closing
 from gaptop.tui.screens.main import Dashboard
 from gaptop.tui.session import Analysis, Classify, Session
@@ -44,6 +46,8 @@ _SHOWS: Final[dict[System, str]] = {
     "256": "256 colours",
     "true": "all colours",
 }
+_ZOOM: Final = 3
+"""Steps of a key: half the time, or twice. The wheel goes one by one."""
 _PAN: Final = 8
 """A pan is this part of the screen."""
 
@@ -94,7 +98,7 @@ class GaptopApp(Choosing, Keeping):
         if not self.is_headless:
             self._main.sweep.watch(link.remote(os.environ))
         if notices := self._options.notices:
-            more = f"   (and {len(notices) - 1} more, see ?)" if len(notices) > 1 else ""
+            more = f" (and {len(notices) - 1} more, see ?)" if len(notices) > 1 else ""
             self._main.notify_line(notices[0] + more)
         self._session.pump(_FIRST_FRAME)
         self.set_interval(1 / self._options.fps, self._tick, name="frames")
@@ -110,6 +114,9 @@ class GaptopApp(Choosing, Keeping):
         if not self._saving and self._session.pump(_WORK) and not self._catching_up:
             self._catching_up = True
             self.set_timer(_PAUSE, self._catch_up)
+        if news := self._session.news:
+            self._session.news = ""
+            self._main.notify_line(news)
         if not self._told_end and (ended := self._session.ended) is not None:
             self._told_end = True
             if header.clip(ended, self.size.width, self._glyphs.ellipsis) != ended:
@@ -130,9 +137,16 @@ class GaptopApp(Choosing, Keeping):
         super().terminal_lost()
         self._session.feed.close()
 
-    def action_command_palette(self) -> None:
-        if not isinstance(self.screen, CommandPalette):
-            self.push_screen(CommandPalette(placeholder="A command, a theme, a valley"))
+    def on_key(self, event: Key) -> None:
+        """Keys that were typed before a field had opened are its own: nobody else took them."""
+        field = self.screen.query(Input)
+        if field and event.character is not None and event.is_printable:
+            field.first().insert_text_at_cursor(event.character)
+
+    async def action_command_palette(self) -> None:  # type: ignore[override]
+        """Textual waits for what an action waits for: keys that come meanwhile find the palette open."""
+        if not isinstance(self.screen, Find):
+            await self.push_screen(Find(placeholder="A command, a theme, a valley"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What the command palette finds: every key's command, the themes, the valleys."""
@@ -171,7 +185,7 @@ class GaptopApp(Choosing, Keeping):
         """Of a recording that plays, or will."""
         self._main.move(lambda position, now: position.faster(steps))
         if not self._session.feed.live:
-            self._main.notify_line(f"Plays {self._main.speed:g} times as fast as it was recorded.")
+            self._main.answer_line(f"Plays {self._main.speed:g} times as fast as it was recorded.")
 
     def action_pan(self, direction: int) -> None:
         self._pan(direction, _PAN)
@@ -184,10 +198,10 @@ class GaptopApp(Choosing, Keeping):
         self._main.move(lambda position, now: position.pan(columns, now))
 
     def action_zoom(self, steps: int) -> None:
-        self._main.move(lambda position, now: position.zoom(steps, now))
+        self._main.move(lambda position, now: position.zoom(steps * _ZOOM, now))
 
     def action_zoom_reset(self) -> None:
-        self._main.move(lambda position, now: position.zoom_reset(now))
+        self._main.zoom_reset()
 
     def action_valley(self, step: int) -> None:
         self._main.step_valley(step)

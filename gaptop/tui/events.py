@@ -8,7 +8,8 @@ from gaptop.recording.lines import Event
 from gaptop.tui.scene import Scene
 from gaptop.valleys.model import Valley
 
-OURS: Final = frozenset({"our_slow_call", "nvml_backoff", "dcgm_left_out"})
+PROBE_DIED: Final = "probe_restarted"
+OURS: Final = frozenset({"our_slow_call", "nvml_backoff", "dcgm_left_out", PROBE_DIED})
 MILD: Final = OURS | {"gpu_back", "mig_changed"}
 """What is no fault of a device."""
 _TOLD: Final = MILD | {"xid", "gpu_lost", "same_readings", "server_restarted"}

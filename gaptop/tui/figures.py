@@ -60,6 +60,8 @@ def age(value: float) -> str:
 def ratio(value: float) -> str:
     """A share in per cent; a share that is not zero never reads as 0."""
     percent = value * 100
+    if 0.0 < percent < 0.05:
+        return "<0.1 %"
     return f"{percent:.0f} %" if percent >= 9.95 or percent == 0 else f"{percent:.1f} %"
 
 

@@ -44,6 +44,7 @@ _MEANT: Final = {
 _SHOWN: Final = {"end": "End", "home": "Home", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
 _ARROWS: Final = {"left": "←", "right": "→", "up": "↑", "down": "↓"}
 _BACK: Final = "back"
+_HOW: Final = "write it like p, space, ctrl+k or f5"
 _FIXED: Final = {key: one.id for one in KEYS if one.priority for key in one.keys}
 
 
@@ -58,11 +59,11 @@ def key_named(text: str) -> str:
     modifiers = [modifier.strip().lower() for modifier in modifiers]
     last = last.strip()
     if not last or any(modifier not in _MODIFIERS for modifier in modifiers):
-        raise BadKey(f"{given!r} is no key; write it like p, space, ctrl+k or f5")
+        raise BadKey(f"{given!r} is no key; {_HOW}")
     name = _of_character(last) if len(last) == 1 else _MEANT.get(last.lower(), last.lower())
     if len(last) > 1 and name not in _NAMED and name not in _characters():
         near = difflib.get_close_matches(name, [*_NAMED, *_characters()], 1)
-        raise BadKey(f"{given!r} is no key" + (f"; did you mean {near[0]}?" if near else ""))
+        raise BadKey(f"{given!r} is no key; " + (f"did you mean {near[0]}?" if near else _HOW))
     if modifiers == ["shift"] and len(name) == 1 and name.isalpha():
         return name.upper()
     whole = "+".join([*sorted(set(modifiers), key=_MODIFIERS.index), name.lower() if modifiers else name])
@@ -138,9 +139,9 @@ def shown_all(keys: Sequence[str], ascii_only: bool = False) -> str:
     return " ".join(shown(key, ascii_only) for key in keys)
 
 
-def hints(force: Keymap) -> tuple[tuple[Hint, str], ...]:
+def hints(force: Keymap, table: Sequence[Hint] = FOOTER) -> tuple[tuple[Hint, str], ...]:
     """The footer's places with their keys."""
-    return tuple((hint, _hint(hint, force)) for hint in FOOTER)
+    return tuple((hint, _hint(hint, force)) for hint in table)
 
 
 def _hint(hint: Hint, force: Keymap) -> str:
@@ -154,7 +155,7 @@ def _of_character(character: str) -> str:
     try:
         name = unicodedata.name(character).lower().replace("-", "_").replace(" ", "_")
     except ValueError:
-        raise BadKey(f"{character!r} is no key") from None
+        raise BadKey(f"{character!r} is no key; {_HOW}") from None
     return _SHORT_NAMES.get(name, name)
 
 

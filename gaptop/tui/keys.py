@@ -45,7 +45,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("shift+right", "page(1)", "page on", tooltip="Forward in time by a page", id="page_right"),
     Key("plus", "zoom(1)", "zoom in", tooltip="Show less time, more closely", id="zoom_in"),
     Key("minus", "zoom(-1)", "zoom out", tooltip="Show more time", id="zoom_out"),
-    Key("equals_sign,0", "zoom_reset", "reset zoom", tooltip="About a minute on screen again", id="zoom_reset"),
+    Key("equals_sign,0", "zoom_reset", "reset zoom", tooltip="About a minute; all of a recording", id="zoom_reset"),
     Key("n", "valley(1)", "next valley", tooltip="Select the next valley", id="next_valley"),
     Key("N", "valley(-1)", "previous valley", tooltip="Select the previous valley", id="previous_valley"),
     Key("enter", "zoom_to_valley", "zoom to it", tooltip="Zoom to the valley that is explained", id="zoom_valley"),
@@ -115,3 +115,14 @@ FOOTER: Final = (
     Hint("quit", "quit", ("quit",)),
 )
 """What the footer shows, in this order."""
+
+MARKING: Final = (
+    Hint("cursor_right", "move its end", ("cursor_left", "cursor_right"), " "),
+    Hint("mark_range", "done", ("mark_range",)),
+    Hint("back", "drop it", ("back",)),
+    Hint("snapshot", "snapshot of it", ("snapshot",)),
+    Hint("trace", "trace", ("trace",)),
+    Hint("help", "help", ("help",)),
+    Hint("quit", "quit", ("quit",)),
+)
+"""The same while a range is being selected."""

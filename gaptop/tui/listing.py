@@ -22,6 +22,9 @@ ORDERS: Final[dict[str, _Key]] = {
 }
 """What the list may be sorted by; the largest (the newest, of causes the first of the table) comes first."""
 
+_SAID: Final = {"loss": "seconds lost, not tokens"}
+"""Orders of which the column's name does not say enough."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -66,7 +69,7 @@ class Listing:
         parts = ["".join(letter for cause, letter in LETTERS.items() if cause in self.causes)] if self.causes else []
         parts += [f'"{self.text}"'] if self.text else []
         shown = f"only {' and '.join(parts)}" if parts else ""
-        by = f"by {self.order}" if self.order != "time" else ""
+        by = f"by {_SAID.get(self.order, self.order)}" if self.order != "time" else ""
         return ", ".join(filter(None, (shown, by)))
 
 

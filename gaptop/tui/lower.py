@@ -52,10 +52,11 @@ class Lower:
         self._first, self.fact = 0, None
 
     def back(self) -> bool:
-        """Esc: the selected fact goes, then the filter, then the mode; false where there is nothing to close."""
+        """Esc: the selected fact goes, then the filter (after an argument that hides what is filtered), then the mode;
+        false where there is nothing to close."""
         if self.fact is not None:
             self.fact = None
-        elif self.mode == "list" and self.listing.filtered:
+        elif self.mode != "whole" and self.listing.filtered:
             self.listing = replace(self.listing, causes=frozenset(), text="")
         elif self.mode != "short":
             self.show("short")
@@ -102,10 +103,15 @@ class Lower:
             return scene.clean(f" valleys: {of}{f', {said}' if said else ''} ")
         if scene.valley is None:
             return ""
+        what = "the whole recording" if scene.assessment.ended else "now"
         if scene.chosen:
             place = next((i for i, item in enumerate(valleys, 1) if item.id == scene.valley.id), 0)
-            return f" now, and the selected valley, {place} of {len(valleys)} "
-        return " now, and the open valley " if scene.valley.end_s is None else " now, and the costliest valley in view "
+            return f" {what}, and the selected valley, {place} of {len(valleys)} "
+        if scene.valley.end_s is None and not scene.assessment.ended:
+            return f" {what}, and the open valley "
+        if scene.valley.start_s >= scene.view.end or (scene.valley.end_s or scene.now) <= scene.view.start:
+            return f" {what}, and the last valley: none is in view "
+        return f" {what}, and the costliest valley in view (by seconds lost) "
 
     def _whole_of(self, scene: Scene, valley: Valley, width: int) -> Argument:
         key = (valley, scene.fact, scene.chosen, scene.start, width, _moving(scene, valley), besides(scene))

@@ -21,6 +21,8 @@ class MortalApp(App[None]):
     secrets and unclean text, and end with exit code 1; here whoever runs the application tells it."""
 
     broke: Exception | None = None
+    followed = False
+    """Whether it ends to make room for another one."""
     _attached = False
 
     def on_mount(self) -> None:

@@ -109,6 +109,10 @@ class Position:
             fresh = replace(fresh, following=False).centre((self.view.start + self.view.end) / 2)
         self.view = fresh
 
+    def show_whole(self, start: float, end: float) -> None:
+        """All of a recording."""
+        self.view = self.view.fit(start, end)
+
     def live(self, now: float) -> None:
         self.cursor, self.chosen = None, None
         self.view = self.view.follow(now)
@@ -175,12 +179,11 @@ class Position:
         return column
 
     def step_valley(self, step: int, valleys: Sequence[Valley], explained: Valley | None, now: float) -> str:
-        """Select the next or previous valley and bring it into view; the first press takes the explained one.
+        """Select the next or previous of the ``valleys`` (one at least) and bring it into view; the first press takes
+        the explained one.
 
         Returns what to say where that is not possible, else "".
         """
-        if not valleys:
-            return "No valley so far."
         index = next((i for i, valley in enumerate(valleys) if explained and valley.id == explained.id), None)
         if index is None:
             index, step = len(valleys) - 1, 0

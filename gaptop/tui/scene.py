@@ -49,6 +49,11 @@ class Scene:
         """Text from outside, safe to draw."""
         return clean(str(text), self.glyphs.ascii)
 
+    @property
+    def none_found(self) -> str:
+        """Where there is no valley at all."""
+        return "No valley in this recording." if self.assessment.ended else "No valley so far."
+
     def clock(self, t: float, digits: int = 0) -> str:
         return figures.clock(self.start, t, self.zone, digits)
 

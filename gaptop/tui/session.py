@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from gaptop.recording.lines import Health, Line, Self, Source
+from gaptop.recording.lines import Event, Health, Line, Self, Source
 from gaptop.timeline.timeline import Timeline
+from gaptop.tui.events import PROBE_DIED
 from gaptop.tui.feed import Feed
 from gaptop.valleys.analyst import Analyst
 from gaptop.valleys.model import Assessment
@@ -50,6 +51,8 @@ class Session:
         self.lines = 0
         self.probe_share: float | None = None
         """Share of a core that the probe with its children took lately; None before two readings."""
+        self.news = ""
+        """What happened to the measuring itself, as a sentence; whoever tells it empties it. Not of a recording."""
         self._clock = clock
         self._heard = clock()
         self._cost: Self | None = None
@@ -60,13 +63,18 @@ class Session:
         return self.timeline.now
 
     @property
+    def reach(self) -> tuple[float, float]:
+        """From where to where something is told."""
+        shown = self.timeline.range
+        return (shown.start, shown.end) if shown else (0.0, self.now)
+
+    @property
     def headline(self) -> tuple[object, ...]:
-        """Changes whenever a verdict should be seen at once."""
-        said, valleys = self.assessment.sentence, self.assessment.valleys
-        if not valleys:
-            return said, self.ended
-        newest = valleys[-1]
-        return said, self.ended, newest.id, newest.end_s is None, newest.final, newest.verdict.cause
+        """Changes whenever a verdict should be seen at once; the sentence about it, which counts seconds, may wait."""
+        if not self.assessment.valleys:
+            return (self.ended,)
+        newest = self.assessment.valleys[-1]
+        return self.ended, newest.id, newest.end_s is None, newest.final, newest.verdict.cause
 
     @property
     def silence(self) -> float:
@@ -98,6 +106,8 @@ class Session:
                     self.healths.pop(line.collector, None)
                 elif isinstance(line, Self):
                     self._spend(line)
+                elif isinstance(line, Event) and line.what == PROBE_DIED and self.feed.live:
+                    self.news = line.says
             self.lines += len(lines)
             self._heard = self._clock()
             if self._heard >= deadline:

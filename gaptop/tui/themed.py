@@ -9,10 +9,12 @@ from typing import Final, Literal
 
 from rich.console import Console
 from textual.app import App
+from textual.command import CommandListItem, SimpleProvider
 from textual.filter import LineFilter, Monochrome, NoColor
 
 from gaptop.tui.looks import ANSI_THEMES, System
 from gaptop.tui.mortal import MortalApp
+from gaptop.tui.screens.find import Find
 from gaptop.tui.themes import COLOUR_BLIND, Colourless, ThemeFilter
 
 _CONSOLE: Final[dict[System, Literal["standard", "256", "truecolor"]]] = {
@@ -66,9 +68,9 @@ class ThemedApp(MortalApp):
 
     def action_change_theme(self) -> None:
         """The themes there are, in the command palette."""
-        self.search_commands(
-            [(name, partial(self.choose_theme, name)) for name in self.theme_names()], placeholder="Theme"
-        )
+        themes: list[CommandListItem] = [(name, partial(self.choose_theme, name)) for name in self.theme_names()]
+        source = [SimpleProvider(self.screen, themes)]
+        self.push_screen(Find(source, placeholder="Theme"))  # type: ignore[arg-type]  # as Textual itself does
 
     def theme_names(self) -> list[str]:
         return sorted(self.available_themes)

@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
-HOW: Final = "14:02:50, +90 (seconds from the start), -30 (before now), -5m"
+HOW: Final = "14:02:50, +90 (s from start), -30 (s ago), -5m"
 """What may be typed."""
 
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?")

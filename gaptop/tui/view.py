@@ -10,18 +10,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-LADDER: Final = tuple(float(f"{step}e{power}") for power in range(-4, 0) for step in (1, 2, 5)) + (
-    1.0,
-    2.0,
-    5.0,
-    10.0,
-    20.0,
-    30.0,
-    60.0,
-    120.0,
-    300.0,
+_STEPS: Final = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
+LADDER: Final = tuple(
+    seconds for power in range(-5, 2) for step in _STEPS if (seconds := float(f"{step}e{power}")) <= 300.0
 )
-"""Seconds a column may cover."""
+"""Seconds a column may cover: neighbours are so close that what is fitted fills three quarters of a screen at least."""
 
 SHORTEST, LONGEST, USUAL = 0.01, 3600.0, 60.0
 """Seconds of a whole screen."""
@@ -86,7 +79,7 @@ class View:
     def zoom(self, steps: int, anchor: float, now: float) -> View:
         """Positive steps show less time; what was at ``anchor`` stays where it was. A following view follows on."""
         level = _clamped(self.level - steps, self.columns)
-        if level == self.level:
+        if level == self.level or (level > self.level) is (steps > 0):  # at an end, or beyond: a long recording
             return self
         if self.following:
             return replace(self, level=level).follow(now)
@@ -106,14 +99,17 @@ class View:
         return replace(changed, right=_column(self.end - 1e-9, changed.seconds))
 
     def fit(self, start: float, end: float) -> View:
-        """The closest zoom at which [start, end] fills at most the screen, centred; held."""
-        wanted = max(end - start, 1e-9)
+        """The closest zoom at which every column that [start, end] touches is on screen, centred; held. A recording of
+        hours is shown whole too, although one cannot zoom out as far."""
         level = next(
-            (index for index, seconds in enumerate(LADDER) if seconds * self.columns >= wanted), len(LADDER) - 1
+            index
+            for index, seconds in enumerate(LADDER)
+            if (seconds * self.columns >= SHORTEST * 0.999 and _touched(start, end, seconds) <= self.columns)
+            or index == len(LADDER) - 1
         )
-        level = _clamped(level, self.columns)
-        middle = _column((start + end) / 2, LADDER[level])
-        return replace(self, level=level, right=middle + (self.columns - 1) // 2, following=False)
+        count = _touched(start, end, LADDER[level])
+        right = _column(start, LADDER[level]) + count - 1 + (self.columns - count) // 2
+        return replace(self, level=level, right=right, following=False)
 
     def centre(self, t: float) -> View:
         """The same zoom with t in the middle; held."""
@@ -128,6 +124,11 @@ def usual_view(columns: int, now: float) -> View:
 
 def _column(t: float, seconds: float) -> int:
     return math.floor(t / seconds + 1e-9)
+
+
+def _touched(start: float, end: float, seconds: float) -> int:
+    """How many columns of that width a stretch of time touches; one at least."""
+    return max(1, _column(end - 1e-9, seconds) - _column(start, seconds) + 1)
 
 
 def _clamped(level: int, columns: int) -> int:

@@ -96,6 +96,7 @@ class Waiting(ThemedApp):
             self._show()
         else:
             self.found = answer
+            self.followed = True
             self.exit()
 
     def _show(self) -> None:
@@ -103,7 +104,8 @@ class Waiting(ThemedApp):
         text.append(" gaptop ", palette.BOLD)
         times = "once" if self._looks == 1 else f"{self._looks} times"
         text.append(f" looking for an LLM server (looked {times}, every {_AGAIN:.0f} s)\n\n", palette.WAIT)
-        self._line(text, self._why, palette.BOLD)
+        for line in self._why.split("\n"):
+            self._line(text, line, palette.BOLD)
         self._title(text, "What was looked for")
         for line in LOOKED_FOR:
             self._line(text, line)

@@ -54,7 +54,8 @@ def chromium() -> str:
 
 
 class Served:
-    """``gaptop web --port 0`` with these arguments, started in ``folder``, and its address."""
+    """``gaptop web --port 0`` with these arguments, started in ``folder``, and its address, with the secret and without
+    (``origin``)."""
 
     def __init__(self, folder: Path, arguments: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
         environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), **(environ or {})}
@@ -70,6 +71,7 @@ class Served:
         assert self.process.stdout is not None
         self.said = self.process.stdout.readline()
         self.address = next((word for word in self.said.split() if word.startswith("http://")), "")
+        self.origin = "/".join(self.address.split("/")[:3])
 
     def __enter__(self) -> Self:
         assert self.address, f"gaptop web told no address: {self.said!r}"

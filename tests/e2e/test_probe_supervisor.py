@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import signal
@@ -99,7 +100,10 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_killed_probe_is_started_again_and_the_hole_is_marked(watch: Callable[..., Watched]) -> None:
+def test_a_killed_probe_is_started_again_and_the_hole_is_marked_and_told(
+    watch: Callable[..., Watched], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     watched = watch("steady")
     watched.until(is_reading)
     watched.until(lambda line: isinstance(line, Tick) and line.t > 0.5)
@@ -107,12 +111,16 @@ def test_a_killed_probe_is_started_again_and_the_hole_is_marked(watch: Callable[
     event = watched.until(is_event("probe_restarted"))
     assert isinstance(event, Event)
     assert event.data == {"signal": "SIGKILL"}
-    assert "SIGKILL" in event.says
     (hole,) = [line for line in watched.lines if isinstance(line, Hole)]
     readings = [line for line in watched.lines if isinstance(line, Batch)]
     assert hole.src == "fake/steady"
     assert hole.start == readings[-1].t[-1]
     assert hole.end == event.t
+    assert event.says == (
+        "the measuring process died (by SIGKILL) and is started again, with a hole of about "
+        f"{hole.end - hole.start:.1f} s in what is seen; if it goes on dying, run gaptop doctor --report."
+    )
+    assert event.says in caplog.text
     after = watched.until(lambda line: isinstance(line, Batch) and line.t[0] > event.t)
     assert isinstance(after, Batch)
     assert after.t[0] - hole.start < 5

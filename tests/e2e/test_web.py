@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from gaptop.lab.launch import LabInfo
 from tests.e2e.browser import FLAGS, Served, Shown, chromium
 from tests.e2e.processes import alive, family, wait_for, with_words
 from tests.e2e.terminal import GAPTOP
+from tests.fakes import vllm_process
 
 SOON = 8.0
 STRANGE = "a 'b' $(touch pwned);&<i>c.gaptop"
@@ -67,9 +70,12 @@ def test_a_recording_on_a_page(browser: Browser, recording: Path, tmp_path: Path
         assert len(colours) > 30, "a picture in colours"
         assert colours[0] < 0.95, "more than its background"
         loaded = [one.url for one in asked if one.failure is None]
-        assert all(url.startswith(f"{served.address}/") for url in loaded), loaded
+        assert all(url.startswith(served.address) for url in loaded), loaded
         assert {one.failure for one in asked if one.url not in loaded} <= {"csp"}
-        assert not [told.text for told in errors if "fonts.googleapis" not in told.text and "404" not in told.text]
+        refused = [told.location["url"] for told in errors if "403" in told.text]
+        assert set(refused) <= {f"{served.origin}/favicon.ico"}, "a browser asks for that by itself"
+        others = [told.text for told in errors if told.location["url"] not in refused]
+        assert not [text for text in others if "fonts.googleapis" not in text and "404" not in text]
 
         shown.press("?")
         shown.until("Keys", "read-only")
@@ -130,8 +136,8 @@ def test_only_this_machine_is_listened_to(recording: Path, tmp_path: Path) -> No
     with Served(tmp_path, [recording.name]) as served:
         own = psutil.Process(served.process.pid).net_connections("inet")
         listening = [connection.laddr for connection in own if connection.status == psutil.CONN_LISTEN]
-        assert [f"http://{address.ip}:{address.port}" for address in listening] == [served.address]
-        assert served.address.startswith("http://127.0.0.1:")
+        assert [f"http://{address.ip}:{address.port}" for address in listening] == [served.origin]
+        assert served.origin.startswith("http://127.0.0.1:")
 
 
 def test_another_site_cannot_open_a_screen(browser: Browser, recording: Path, tmp_path: Path) -> None:
@@ -147,10 +153,10 @@ def test_another_site_cannot_open_a_screen(browser: Browser, recording: Path, tm
                     socket.onopen = () => done("open");
                     socket.onerror = () => done("refused");
                 })"""
-                assert page.evaluate(opens, served.address.replace("http", "ws") + "/ws") == "refused"
+                assert page.evaluate(opens, served.address.replace("http", "ws") + "ws") == "refused"
                 assert not pages(served)
                 page.goto(served.address)
-                assert page.evaluate(opens, served.address.replace("http", "ws") + "/ws") == "open"
+                assert page.evaluate(opens, served.address.replace("http", "ws") + "ws") == "open"
         finally:
             other.shutdown()
 
@@ -163,3 +169,56 @@ def test_what_cannot_be_shown_is_told_on_the_page(browser: Browser, recording: P
         away.rename(recording)
         shown.page.reload()
         shown.until("CACHE PRESSURE", "q quit")
+
+
+def test_a_page_without_a_server_waits_and_goes_on_when_one_answers(browser: Browser, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    with Served(tmp_path, [url]) as served, browser.new_context() as context:
+        shown = Shown(context.new_page(), served.address)
+        shown.until("looking for an LLM server", url, "What to do", "q quit")
+        shown.page.set_viewport_size({"width": 900, "height": 600})
+        shown.until("What to do")
+        [page] = pages(served)
+        program = tmp_path / "vllm"
+        program.symlink_to(vllm_process.__file__)
+        command = [sys.executable, str(program), "serve", "tiny", "--port", str(port)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            try:
+                drawn = shown.until("LIVE", "tok/s", "LEDGER", "q quit")
+                assert max(map(len, drawn.splitlines())) < 110, "as wide as the page has become"
+                shown.press("?")
+                shown.until("Keys", "read-only")
+                shown.press("Escape")
+                wait_for(lambda: "read-only" not in shown.screen(), "the help is closed")
+                assert pages(served) == [page]
+                assert shown.page.get_by_text("Session ended.").is_hidden()
+                shown.press("q")
+                shown.page.get_by_text("Session ended.").wait_for()
+                wait_for(lambda: not pages(served), "its gaptop has ended")
+            finally:
+                server.kill()
+
+
+def test_a_page_that_waits_ends_with_its_tab_and_with_q(browser: Browser, tmp_path: Path) -> None:
+    with Served(tmp_path, ["http://127.0.0.1:9"]) as served, browser.new_context() as context:
+        shown = Shown(context.new_page(), served.address)
+        shown.until("looking for an LLM server", "q quit")
+        shown.page.close()
+        wait_for(lambda: not pages(served), "its gaptop has ended", SOON)
+        again = Shown(context.new_page(), served.address)
+        again.until("looking for an LLM server", "q quit")
+        again.press("q")
+        again.page.get_by_text("Session ended.").wait_for()
+        wait_for(lambda: not pages(served), "its gaptop has ended", SOON)
+
+
+def test_without_the_secret_nothing_is_shown(browser: Browser, recording: Path, tmp_path: Path) -> None:
+    with Served(tmp_path, [recording.name]) as served, browser.new_context() as context:
+        page = context.new_page()
+        answer = page.goto(served.origin)
+        assert answer is not None
+        assert answer.status == 403
+        assert "the address that it printed" in answer.text()
+        assert not pages(served)

@@ -134,7 +134,7 @@ def test_the_mouse_is_left_alone_where_that_was_asked_for(
 async def test_a_browser_that_does_not_answer_cannot_hold_the_end_up(recording: Path, tmp_path: Path) -> None:
     with Served(tmp_path, [str(recording)]) as served:
         async with aiohttp.ClientSession() as session:
-            socket = await session.ws_connect(f"{served.address}/ws?width=120&height=40", autoclose=False)
+            socket = await session.ws_connect(f"{served.address}ws?width=120&height=40", autoclose=False)
             await socket.receive()
             running = family(served.process.pid)
             assert running
@@ -151,5 +151,5 @@ def test_what_it_says_in_place_of_a_screen_is_one_packet(tmp_path: Path) -> None
     told = output[len(PRELUDE) + 5 :]
     assert int.from_bytes(output[len(PRELUDE) + 1 :][:4], "big") == len(told)
     assert told.decode().split("\r\n")[0] == errors.decode().rstrip("\n")
-    assert "no␛[31m.gaptop: there is no such file." in told.decode()
+    assert "no␛[31m.gaptop: there is no such file; name what" in told.decode()
     assert b"\x1b" not in told

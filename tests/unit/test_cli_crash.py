@@ -259,7 +259,7 @@ def test_the_wait_for_a_server_that_breaks_is_told_as_a_bug(
         raise KeyError("made for a test")
 
     monkeypatch.setattr(Waiting, "run", breaks)
-    monkeypatch.setattr(first_minute, "take_keys", lambda: None)
+    monkeypatch.setattr(first_minute, "take_terminal", lambda: None)
     look = Look("auto", "auto", "auto", mouse=True, sweep="auto", settings=settings(environ={}))
     with pytest.raises(SystemExit) as ended:
         first_minute.wait_for_servers(Target(), "why", look)

@@ -26,6 +26,21 @@ def test_help_imports_neither_screen_nor_arrays_nor_http() -> None:
     assert not loaded & {"textual", "rich", "numpy", "aiohttp", "psutil", "pynvml", "prometheus_client"}
 
 
+def test_help_loads_no_command_but_the_default_one_and_nothing_to_read_settings_with() -> None:
+    loaded = modules_after(
+        "from gaptop.cli.main import cli\n"
+        "import contextlib, io\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    cli.main(['--help'], standalone_mode=False)"
+    )
+    own = {name for name in loaded if name.startswith(("gaptop.", "gaptop_collectors."))}
+    assert "gaptop.cli.live" in own
+    assert not own & {f"gaptop.cli.{name}" for name in ("record", "doctor", "demo", "settings", "config_file", "paths")}
+    assert not own & {"gaptop.recording.lines", "gaptop.valleys.model"}
+    assert not loaded & {"platformdirs", "tomllib", "tempfile", "pathlib"}
+    assert len(own) <= 20, sorted(own)
+
+
 @pytest.mark.parametrize("arguments", [[], ["--json"], ["--default"], ["--path"]])
 def test_the_configuration_is_shown_without_the_screen(arguments: list[str]) -> None:
     loaded = modules_after(

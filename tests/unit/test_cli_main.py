@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from gaptop.cli.exits import Exit
@@ -59,3 +60,13 @@ def test_a_bug_is_a_sentence_and_has_a_code_of_its_own(
     assert ended.value.code == Exit.BROKEN
     assert "bug in gaptop (RuntimeError" in told
     assert "\x1b" not in told
+
+
+def test_the_help_tells_of_each_command_what_it_tells_of_itself() -> None:
+    ctx = click.Context(cli, info_name="gaptop")
+    lines = cli.get_help(ctx).partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    told = dict(line.split(None, 1) for line in lines)
+    for name in cli.list_commands(ctx):
+        command = cli.get_command(ctx, name)
+        assert command is not None
+        assert told[name] == command.get_short_help_str(100)

@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from gaptop.cli import simulated
 from gaptop.cli.addresses import MOST
 from gaptop.cli.exits import Exit, Stop
 from gaptop.cli.target import Target, choose, probe_config, target_options
@@ -93,7 +94,8 @@ def test_one_that_does_not_answer_yet_is_watched_beside_others_and_told() -> Non
     [
         (("http://b:1", "http://c:1"), ("http://b:1 is down.", "http://c:1 is down."), ()),
         ((FIRST, "http://gateway:1", "99"), ("http://gateway:1 answers", "no process 99"), (FIRST,)),
-        (("http://b:1", "http://gateway:1"), ("http://gateway:1 answers",), ("http://b:1",)),
+        (("http://b:1", "http://gateway:1"), ("http://gateway:1 answers", "http://b:1 is down."), ()),
+        ((FIRST, "http://gateway:1", "http://c:1"), ("http://gateway:1 answers", "http://c:1 is down."), (FIRST,)),
     ],
 )
 @pytest.mark.usefixtures("asked")
@@ -111,9 +113,11 @@ def test_all_servers_of_this_host_are_watched_and_listed(monkeypatch: pytest.Mon
     here = [server(FIRST, 11), server(SECOND, 12)]
     monkeypatch.setattr(discovery, "discover", lambda *arguments: list(here))
     monkeypatch.setattr(nvml_pids, "compute_pids", lambda: ())
+    monkeypatch.setattr(simulated, "left_out", lambda: "a simulated server is left out.")
     said: list[str] = []
     assert choose(Target(), said.append) == tuple(here)
-    [says] = said
+    left_out, says = said
+    assert left_out == "a simulated server is left out."
     assert f"for example gaptop {FIRST}" in says
     assert "pid 11" in says
     assert "pid 12" in says
@@ -142,11 +146,19 @@ def test_the_same_address_twice_is_told_and_so_are_too_many() -> None:
     assert f"{MOST + 1} servers" in refused.output
 
 
-def test_a_bad_url_among_several_is_named() -> None:
-    refused = run(FIRST, "ftp://b", SECOND)
+def test_all_bad_urls_among_several_are_named() -> None:
+    refused = run(FIRST, "ftp://b", SECOND, "http://c:99999", "ftp://b")
+    assert refused.exit_code == Exit.USAGE
+    assert refused.output.count("ftp://b is neither http:// nor https://; give one like") == 1
+    assert " http://c:99999 is not an address gaptop can use; give one like" in refused.output
+    assert "8001" not in refused.output
+
+
+def test_all_bad_exporters_are_named() -> None:
+    refused = run(FIRST, "--dcgm", "ftp://b", "--dcgm", "gpu", "--dcgm", "http://c:99999")
     assert refused.exit_code == Exit.USAGE
     assert "ftp://b" in refused.output
-    assert "8001" not in refused.output
+    assert "http://c:99999" in refused.output
 
 
 def test_several_come_from_a_variable_too() -> None:

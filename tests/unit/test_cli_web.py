@@ -61,13 +61,12 @@ def test_a_page_is_started_with_the_words_that_were_typed(recording: Path, serve
         (["-"], Exit.USAGE, "reads no pipe"),
         (["--port", "70000"], Exit.USAGE, "70000 is not in the range"),
         (["--port", "many"], Exit.USAGE, "'many' is not a valid integer"),
-        (["missing.gaptop"], Exit.UNREADABLE, "missing.gaptop: there is no such file."),
-        (["./missing"], Exit.UNREADABLE, "there is no such file."),
+        (["missing.gaptop"], Exit.UNREADABLE, "missing.gaptop: there is no such file; name what"),
+        (["./missing"], Exit.UNREADABLE, "there is no such file;"),
         (["text"], Exit.UNREADABLE, "text is not a gaptop stream"),
-        (["."], Exit.UNREADABLE, "cannot open .: there is no such file."),
+        (["."], Exit.UNREADABLE, "cannot open .: it is a folder, so"),
         (["text", "http://127.0.0.1:1"], Exit.USAGE, "text is a recording, and a recording is shown by itself"),
         (["text", "--gil"], Exit.USAGE, "--gil is about a server that is watched, and text is a recording"),
-        (["http://127.0.0.1:1/"], Exit.NOTHING_TO_OBSERVE, "http://127.0.0.1:1"),
         (["http://"], Exit.USAGE, "http://"),
     ],
 )
@@ -80,6 +79,15 @@ def test_what_cannot_be_shown_is_told_before_a_page_is_opened(
     assert done.exit_code == code, done.output
     assert says in done.output
     assert not served
+
+
+def test_without_a_server_the_page_waits_and_that_is_told(served: list[Any]) -> None:
+    done = run("http://127.0.0.1:1/", "--port", "0")
+    assert done.exit_code == Exit.FINE, done.output
+    assert served == [(("http://127.0.0.1:1/", "--port", "0"), "gaptop http://127.0.0.1:1", 0)]
+    assert done.stderr.startswith("gaptop: http://127.0.0.1:1 has nothing listening")
+    assert "\ngaptop: the page waits: it looks again every two seconds" in done.stderr
+    assert done.stderr.count("\n") == 2
 
 
 def test_without_the_extra_its_name_is_told(
@@ -145,6 +153,6 @@ def test_a_page_shows_all_colours_and_characters_wherever_it_is_served_from(reco
 )
 def test_where_the_page_is(connection: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_CONNECTION", connection)
-    told = web_server._where(8123)
-    assert "http://127.0.0.1:8123 " in told
+    told = web_server._where(8123, "secret")
+    assert "http://127.0.0.1:8123/secret/ " in told
     assert says in told

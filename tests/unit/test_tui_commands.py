@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,12 +11,15 @@ from typing import Any
 
 import pytest
 from rich.color import Color
-from textual.command import CommandPalette
+from textual.command import CommandPalette, Hits
+from textual.events import Key
 from textual.pilot import Pilot
+from textual.system_commands import SystemCommandsProvider
 
 from gaptop.cli.in_force import settings
 from gaptop.cli.look import Look
 from gaptop.tui.app import GaptopApp
+from gaptop.tui.commands import Commands
 from gaptop.tui.feed import ScreenOptions
 from gaptop.tui.keymap import in_force
 from gaptop.tui.keys import KEYS
@@ -101,6 +105,63 @@ async def test_the_palette_runs_a_command() -> None:
         await screen.press("enter")
         await screen.pilot.pause(0.2)
         assert "PAUSED" in screen.text
+
+
+async def _type_at_once(screen: Screen, *names: str) -> None:
+    """As a fast hand or a paste does it: all keys are there before the first is served."""
+    for name in names:
+        event = Key(name, {"enter": None, "colon": ":", "plus": "+"}.get(name, name))
+        event.set_sender(screen.app)
+        screen.app.post_message(event)
+    await screen.pilot.pause(1.5)
+
+
+async def test_enter_right_after_typing_runs_what_was_typed_and_not_what_was_listed_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def slowly(self: Commands, query: str) -> Hits:
+        await asyncio.sleep(0.3)
+        async for hit in SystemCommandsProvider.search(self, query):
+            yield hit
+
+    monkeypatch.setattr(Commands, "search", slowly)
+    async with running() as screen:
+        await screen.press("colon")
+        await screen.pilot.pause(0.5)
+        await _type_at_once(screen, *"help", "enter")
+        await screen.pilot.pause(1.0)
+        assert isinstance(screen.app.screen, Help)
+        assert screen.app._main.view.following, "the first row before anything is typed is pause"
+
+
+async def test_enter_right_after_typing_what_nothing_matches_runs_nothing() -> None:
+    async with running() as screen:
+        await screen.press("colon")
+        await screen.pilot.pause(0.5)
+        await _type_at_once(screen, *"xyzzy", "enter")
+        assert isinstance(screen.app.screen, CommandPalette)
+        assert "No matches found" in screen.text
+        assert screen.app._main.view.following
+        await screen.press("enter")
+        assert isinstance(screen.app.screen, CommandPalette)
+
+
+async def test_typing_on_takes_an_early_enter_back() -> None:
+    async with running() as screen:
+        await screen.press("colon")
+        await screen.pilot.pause(0.5)
+        await _type_at_once(screen, *"pau", "enter", "x")
+        assert isinstance(screen.app.screen, CommandPalette)
+        assert screen.app._main.view.following
+
+
+async def test_keys_that_were_typed_before_a_field_had_opened_are_its_own() -> None:
+    async with running() as screen:
+        await _type_at_once(screen, "colon", *"help", "enter")
+        assert isinstance(screen.app.screen, Help)
+        await screen.press("escape")
+        await _type_at_once(screen, "g", "plus", *"30", "enter")
+        assert screen.app._main.scene().cursor == 30.0
 
 
 async def test_the_palette_goes_to_a_valley() -> None:
@@ -219,7 +280,7 @@ async def test_ctrl_c_quits_from_the_palette_and_escape_never_does() -> None:
 
 async def test_what_is_wrong_with_the_configuration_is_said_at_the_start() -> None:
     async with running(notices=("config.toml:3: thme is no setting.", "another.")) as screen:
-        assert "config.toml:3: thme is no setting.   (and 1 more, see ?)" in screen.text
+        assert "config.toml:3: thme is no setting. (and 1 more, see ?)" in screen.text
         await screen.press("escape", "question_mark")
         assert "another." in screen.text
 

@@ -47,7 +47,7 @@ def busy() -> Scene:
     "what",
     [
         *("xid", "gpu_lost", "gpu_back", "same_readings", "mig_changed", "nvml_backoff", "our_slow_call"),
-        *("server_restarted", "dcgm_left_out"),
+        *("server_restarted", "dcgm_left_out", "probe_restarted"),
     ],
 )
 def test_every_mark_on_the_strip_has_its_sentence_below(what: str) -> None:

@@ -44,7 +44,7 @@ async def test_pictures_traces_and_verdicts_are_written_and_their_paths_said(fol
         assert "CACHE" in picture
         await screen.press("comma", "r", *["comma"] * 20, "x")
         name, trace = kept(folder, ".json")
-        assert name in screen.rows[-1]
+        assert name in screen.rows[-2]
         selected = screen.app._main.scene().selected
         assert selected is not None
         stamps = [event["ts"] / 1e6 for event in json.loads(trace)["traceEvents"] if "ts" in event]
@@ -67,7 +67,7 @@ async def test_where_nothing_can_be_written_one_sentence_says_what_to_do(folder:
         screen.app._options = replace(screen.app._options, keeper=Full())
         for key in ("S", "x", "y"):
             await screen.press(key)
-            assert "No space left on device. Free some room" in screen.rows[-1]
+            assert "No space left on device. Free some room" in "".join(screen.rows[-2:])
 
 
 def test_text_from_outside_is_neither_markup_nor_a_new_line() -> None:

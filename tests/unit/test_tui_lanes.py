@@ -130,3 +130,9 @@ def test_patches_tile_the_picture_with_narrow_ones_at_the_right(cells: int) -> N
     assert edges[-1] == cells
     assert edges == sorted(set(edges))
     assert edges[-1] - edges[-2] <= 8
+
+
+@pytest.mark.parametrize(("cells", "most"), [(52, 3), (88, 3), (170, 4)])
+def test_a_rolling_picture_has_few_patches(cells: int, most: int) -> None:
+    assert len(cell_edges(cells)) - 1 <= most
+    assert len(cell_edges(cells, sweeping=True)) - 1 > most

@@ -96,6 +96,8 @@ async def test_o_sorts_by_the_next_column_and_says_so() -> None:
         assert "by length" in screen.text
         rows = [row for row in screen.rows if "cache pressure" in row or "no demand" in row]
         assert "cache pressure" in rows[0]
+        await screen.press(*["o"] * 4)
+        assert "valleys: 5, by seconds lost, not tokens" in screen.text
 
 
 async def test_f_filters_by_cause_and_n_steps_through_what_is_left() -> None:
@@ -105,7 +107,6 @@ async def test_f_filters_by_cause_and_n_steps_through_what_is_left() -> None:
         await screen.press("n", "n", "n")
         assert screen.app._main.scene().valley is not None
         assert screen.app._main.scene().valley.verdict.cause == "host_starvation"  # type: ignore[union-attr]
-        await screen.press("escape")
         await screen.press("escape")
         assert "valleys: 5" in screen.text
 

@@ -14,6 +14,7 @@ from gaptop.recording.lines import Batch, Line, Tick, Watermark
 from gaptop.timeline.timeline import Timeline
 from gaptop.timeline.types import Columns, SeriesId
 from gaptop.tui import layout
+from gaptop.tui.keys import NAMES
 from gaptop.tui.lanes.choice import Choice
 from gaptop.tui.lanes.moved import Moved
 from tests.snapshots.scenes import SERVER, columns_of, scene_of
@@ -40,6 +41,19 @@ async def test_under_the_cursor_the_mark_is_told_in_words() -> None:
     async with running(size=(120, 50)) as screen:
         await screen.press("g", *"14:02:55", "enter")
         assert "preemption" in row(screen.rows, "marks")
+
+
+@pytest.mark.parametrize(("key", "says"), [("e", "Enlarge (again: as usual):"), ("m", "Move to the top:")])
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+async def test_every_choice_of_a_question_can_be_read(key: str, says: str, size: tuple[int, int]) -> None:
+    async with running(size=size) as screen:
+        await screen.press(key)
+        asked = "\n".join(screen.rows[-3:])
+        assert says in asked
+        assert [f"{digit} {name}" for digit, name in NAMES if f" {digit} {name}" not in asked] == []
+        await screen.pilot.resize_terminal(200, 60)
+        await screen.until(f"{says}  1 devices")
+        assert "9 valleys" in screen.rows[-1]
 
 
 async def test_e_and_a_digit_enlarge_a_lane_and_escape_brings_the_others_back() -> None:

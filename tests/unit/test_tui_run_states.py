@@ -74,7 +74,7 @@ def test_one_row_is_the_activity_alone_and_two_tell_the_shares_in_one() -> None:
     one, two = engine(timeline).draw(scene, 1), engine(timeline).draw(scene, 2)
     assert text(one) == text(two)[:1]
     assert text(two)[1] == "▄▄▄▄"
-    assert values(two)[1] == "  50 cpu 25 wait"
+    assert values(two)[1] == " 50%cpu 25%wait"
 
 
 def test_the_label_says_which_thread() -> None:

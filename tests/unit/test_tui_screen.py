@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Static
 
-from gaptop.recording.lines import Header, Health, Line, Tick
+from gaptop.recording.lines import Event, Header, Health, Line, Tick
 from gaptop.timeline.timeline import Timeline
 from gaptop.tui.app import GaptopApp
 from gaptop.tui.feed import ScreenOptions
 from gaptop.tui.keys import KEYS
 from gaptop.tui.scene import Scene
 from gaptop.tui.screens.help import Help
-from gaptop.tui.session import Session
+from gaptop.tui.session import Analysis, Session
+from gaptop.valleys.model import Assessment
 from tests.screenshots.canned import DEVICE, LENGTH, CannedFeed, classify, stream
 from tests.screenshots.judged import CannedAnalysis
 
@@ -67,11 +69,12 @@ async def running(
     size: tuple[int, int] = (120, 40),
     clock: Callable[[], float] = lambda: 0.0,
     ascii_only: bool = False,
+    analyse: Callable[[Timeline], Analysis] = CannedAnalysis,
     **feed: Any,
 ) -> AsyncIterator[Screen]:
     source = CannedFeed(LINES if lines is None else lines, **feed)
     options = ScreenOptions(ascii=ascii_only, fps=0.01, version="0.1.0", log_path="/var/log/g.log", timezone=UTC)
-    app = GaptopApp(source, classify, options, CannedAnalysis, clock)
+    app = GaptopApp(source, classify, options, analyse, clock)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         screen = Screen(app, pilot, source)
@@ -156,6 +159,19 @@ async def test_zoom_keys() -> None:
         assert main.view.seconds == usual
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_recording_fills_the_screen_when_it_was_read_and_again_by_0(size: tuple[int, int]) -> None:
+    async with running(live=False, ends="end of the recording", size=size) as screen:
+        view = screen.app._main.view
+        assert view.shows(0.1)
+        assert view.shows(59.9)
+        assert view.span < 60 * 1.35
+        await screen.press("plus", "plus", "left")
+        assert screen.app._main.view.span < 20
+        await screen.press("0")
+        assert screen.app._main.view == view
+
+
 async def test_valleys_are_stepped_through_and_zoomed_to() -> None:
     async with running() as screen:
         await screen.press("n", "n")
@@ -207,7 +223,7 @@ async def test_a_snapshot_says_where_it_went() -> None:
     async with running() as screen:
         await screen.press("s")
         await screen.pilot.pause(0.1)
-        assert "Snapshot written: host-140312.gaptop   (gaptop open /tmp/host-140312.gaptop)" in screen.rows[-1]
+        assert "Snapshot written: host-140312.gaptop (gaptop open /tmp/host-140312.gaptop)" in screen.rows[-1]
         [(start, end, verdicts)] = screen.feed.saved
         assert 0 <= start < end <= 60.0
         assert [verdict["cause"] for verdict in verdicts][-2:] == ["host_starvation", "no_demand"]
@@ -218,7 +234,7 @@ async def test_a_snapshot_that_fails_says_so_and_the_screen_goes_on() -> None:
         screen.feed.refuse = OSError(28, "No space left on device")
         await screen.press("s")
         await screen.pilot.pause(0.1)
-        assert "No snapshot was written: No space left on device" in screen.rows[-1]
+        assert "No snapshot was written: No space left on device" in screen.rows[-2]
         assert not screen.app._saving
 
 
@@ -228,6 +244,8 @@ async def test_help_shows_every_key_the_log_and_that_nothing_is_changed() -> Non
         assert isinstance(screen.app.screen, Help)
         assert "read-only" in screen.text
         assert "/var/log/g.log" in screen.text
+        told = " ".join(str(screen.app.screen.query_one("#help-text", Static).render()).split())
+        assert "a letter inside a valley's line: from there on a part of it has that letter's cause" in told
         await screen.press("escape")
         assert not isinstance(screen.app.screen, Help)
         await screen.press("question_mark", "q")
@@ -324,10 +342,37 @@ async def test_what_a_collector_says_stands_in_its_lane() -> None:
 
 async def test_a_feed_that_ends_is_named_and_the_screen_stays() -> None:
     async with running(live=False, ends="end of the recording") as screen:
-        assert "stream ended: end of the recording" in screen.rows[0]
+        assert " end of the recording " in screen.rows[0]
+        assert "stream ended" not in screen.rows[0]
         assert screen.app.is_running
         assert screen.app._main.view.shows(1.0)
         assert screen.app._main.view.shows(59.0)
+
+
+class _NoValley(CannedAnalysis):
+    def apply(self, line: Line) -> Any:
+        return None
+
+    def finish(self) -> Assessment:
+        return Assessment(60.0, sentence="None.", ended=True)
+
+
+async def test_a_recording_that_was_read_has_no_valley_so_far_and_no_ages() -> None:
+    later = [*LINES, Tick(75.0)]
+    async with running(lines=later, live=True, analyse=_NoValley) as screen:
+        assert "device 15 s old" in screen.rows[1]
+        assert "No valley so far." in screen.text
+        assert "(15 s)" in screen.text
+    async with running(lines=later, live=False, ends="end of the recording", analyse=_NoValley) as screen:
+        assert "● device (5/s)" in screen.rows[1]
+        assert " s " not in screen.rows[1]
+        assert "old" not in screen.rows[1]
+        assert "(15 s)" not in screen.text
+        assert "No valley in this recording." in screen.text
+        await screen.press("n")
+        assert screen.rows[-1].startswith(" No valley in this recording.")
+        await screen.press("v")
+        assert "   No valley in this recording." in screen.text
 
 
 async def test_a_long_reason_for_the_end_is_told_whole_once() -> None:
@@ -347,6 +392,22 @@ async def test_a_silent_probe_shows_within_two_seconds() -> None:
         now[0] = 1.5
         await screen.frame()
         assert "probe silent for 1.5 s" in screen.rows[1]
+
+
+DIED = Event(60.5, "probe_restarted", "the measuring process died (by SIGKILL), which left a hole of about 1.3 s.")
+
+
+async def test_a_probe_that_died_is_told_on_the_last_line_and_below_the_picture() -> None:
+    async with running() as screen:
+        await screen.feed_more(DIED, Tick(60.75))
+        assert DIED.says in screen.rows[-1]
+        await screen.press("full_stop", "escape")  # draws the text below anew
+        assert f"event     at 14:03:20: {DIED.says}" in screen.text
+
+
+async def test_of_a_recording_such_a_death_is_no_news() -> None:
+    async with running(lines=[*LINES, DIED, Tick(60.75)], live=False, ends="end") as screen:
+        assert "died" not in screen.rows[-1]
 
 
 async def test_a_frame_without_news_sends_nothing() -> None:

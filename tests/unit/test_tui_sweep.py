@@ -74,7 +74,7 @@ def test_what_is_under_the_pointer_stays_there_when_it_ends_the_sweep(
 
 
 def test_a_drag_across_a_sweep_selects_what_it_began_on() -> None:
-    position = Position(100, 330.0)
+    position = Position(120, 330.0)
     position.sweep = True
     assert position.places.place(position.view.right) == 60
     first = position.places.column(20)

@@ -114,9 +114,9 @@ async def running(
 
 async def test_only_what_is_at_the_beam_changes() -> None:
     async with running() as screen:
-        await screen.until(40.0)
+        await screen.until(40.25)
         before, view = screen.cells, screen.app._main.view
-        await screen.until(45.0)
+        await screen.until(46.25)
         after, moved = screen.cells, screen.app._main.view.right - view.right
         assert moved == 10
         places = [x for x in range(view.columns) if any(a[x] != b[x] for a, b in zip(before, after, strict=True))]
@@ -128,11 +128,11 @@ async def test_only_what_is_at_the_beam_changes() -> None:
 
 async def test_now_is_named_where_the_beam_is() -> None:
     async with running() as screen:
-        await screen.until(40.0)
+        await screen.until(42.0)
         main = screen.app._main
         beam = main._widths.gutter + main.view.right % main.view.columns + 1
         assert screen.axis[beam : beam + GAP] == "│now"
-        assert " now 14:03:00" in screen.axis
+        assert " now 14:03:02" in screen.axis
         assert {row[beam - main._widths.gutter : beam - main._widths.gutter + GAP] for row in screen.cells} == {"│   "}
         assert "LIVE sweep" in screen.rows[0]
 

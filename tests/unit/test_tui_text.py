@@ -69,6 +69,8 @@ def test_lengths_of_time(value: float, text: str) -> None:
 def test_a_share_that_is_not_zero_never_reads_as_zero() -> None:
     assert figures.ratio(0.004) == "0.4 %"
     assert figures.ratio(0.0) == "0 %"
+    assert figures.ratio(0.0004) == "<0.1 %"
+    assert figures.ratio(0.0006) == "0.1 %"
 
 
 def test_the_clock_is_the_viewers() -> None:

@@ -94,6 +94,30 @@ async def test_the_ledger_and_the_snapshot_follow_the_selected_time() -> None:
         assert "IN VIEW" in screen.text
 
 
+async def test_while_a_range_is_selected_the_last_line_says_what_to_press_next() -> None:
+    async with running(size=(80, 24)) as screen:
+        assert "SELECTING" not in screen.rows[-1]
+        await screen.press("r")
+        assert " SELECTING  , . move its end  r done  Esc drop it " in screen.rows[-1]
+        await screen.press("comma", "comma")
+        assert "SELECTING" in screen.rows[-1]
+        await screen.press("r")
+        assert screen.rows[-1].startswith(" Selected 14:02:")
+        assert "s snapshot of it, x trace, Esc drops it." in screen.rows[-1]
+        await screen.press("escape")
+        assert "space" in screen.rows[-1]
+        assert screen.app._main.scene().selected is None
+
+
+async def test_a_message_does_not_hide_what_to_press_next() -> None:
+    async with running(size=(80, 24)) as screen:
+        await screen.press("s")
+        await screen.until("Snapshot written")
+        await screen.press("r")
+        assert "SELECTING" in screen.rows[-1]
+        assert "Snapshot written" in screen.rows[-2]
+
+
 async def test_the_pointer_draws_a_range_and_a_click_without_moving_selects_a_valley() -> None:
     async with running() as screen:
         await screen.pilot.mouse_down(offset=(40, 5))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,7 +40,7 @@ def test_any_walk_keeps_the_screen_between_ten_milliseconds_and_an_hour(
 
 
 def test_a_following_view_moves_by_whole_columns() -> None:
-    view = usual_view(100, 30.1)
+    view = usual_view(120, 30.1)
     assert view.seconds == 0.5
     assert view.advance(30.4) == view
     assert view.advance(30.5).start == view.start + 0.5
@@ -59,11 +62,28 @@ def test_zoom_of_a_live_view_stays_live() -> None:
     assert view.shows(60.0)
 
 
-def test_a_fitted_range_is_all_on_screen() -> None:
-    view = usual_view(52, 100.0).fit(41.3, 48.0)
+@given(st.integers(40, 250), st.floats(0, 3000), st.floats(1.0, 3500))
+def test_what_is_fitted_is_all_on_screen_and_fills_most_of_it(columns: int, start: float, length: float) -> None:
+    view = usual_view(columns, start + length).fit(start, start + length)
+    assert view.shows(start)
+    assert view.shows(start + length - 1e-6)
+    touched = view.column_at(start + length - 1e-6) - view.column_at(start) + 1
+    assert touched >= 0.73 * columns
+    assert abs((view.column_at(start) - view.first) - (view.right - view.column_at(start + length - 1e-6))) <= 1
+
+
+def test_hours_are_shown_whole_and_zooming_out_does_not_show_less() -> None:
+    view = usual_view(88, 9000.0).fit(0.0, 9000.0)
+    assert view.shows(0.0)
+    assert view.shows(8999.0)
+    assert view.zoom(-3, 4500.0, 9000.0) == view
+    assert view.zoom(3, 4500.0, 9000.0).span < view.span
+
+
+def test_a_moment_is_fitted_too() -> None:
+    view = usual_view(52, 100.0).fit(41.3, 41.3)
     assert view.shows(41.3)
-    assert view.shows(48.0)
-    assert view.span < 4 * 6.7
+    assert view.span >= 0.0099
 
 
 def test_panning_stops_at_the_newest_moment_and_near_the_start() -> None:
@@ -74,7 +94,10 @@ def test_panning_stops_at_the_newest_moment_and_near_the_start() -> None:
 
 
 def test_the_ladder_is_sorted_and_round() -> None:
-    assert list(LADDER) == sorted(LADDER)
+    assert list(LADDER) == sorted(set(LADDER))
+    assert max(after / before for before, after in pairwise(LADDER)) < 1.34
+    assert all(round(seconds * 1e6) == pytest.approx(seconds * 1e6) for seconds in LADDER), "whole microseconds"
+    assert {0.1, 1.0, 10.0, 60.0, 300.0} <= set(LADDER)
     assert View(0, 100, 0, True).seconds == 0.0001
 
 

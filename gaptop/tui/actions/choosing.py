@@ -15,8 +15,7 @@ from gaptop.tui.screens.prompt import Prompt
 from gaptop.tui.times import HOW
 from gaptop.valleys.model import Cause
 
-_LANES: Final = "  ".join(f"{digit} {name}" for digit, name in NAMES)
-_DIGITS: Final = "".join(str(digit) for digit, _ in NAMES)
+_LANES: Final = tuple((str(digit), name) for digit, name in NAMES)
 
 
 class Choosing(Acting):
@@ -50,14 +49,14 @@ class Choosing(Acting):
 
         self.push_screen(ChooseCauses(self._session.assessment.valleys, self._main.listing.causes), take)
 
-    def action_filter_text(self) -> None:
+    async def action_filter_text(self) -> None:
         """Ask what the listed valleys must say."""
 
         def take(text: str | None) -> None:
             if text is not None:
                 self._main.listing = replace(self._main.listing, text=text)
 
-        self.push_screen(Prompt("only valleys that say:", self._main.listing.text), take)
+        await self.push_screen(Prompt("only valleys that say:", self._main.listing.text), take)
 
     def action_focus_on(self, step: int) -> None:
         self._main.step_focus(step)
@@ -69,7 +68,7 @@ class Choosing(Acting):
             if digit is not None:
                 self._main.enlarge_lane(int(digit))
 
-        self.push_screen(OneKey(f"Enlarge (again: as usual): {_LANES}", _DIGITS), take)
+        self.push_screen(OneKey("Enlarge (again: as usual)", _LANES), take)
 
     def action_lift(self) -> None:
         """Ask which lane goes to the top."""
@@ -78,16 +77,16 @@ class Choosing(Acting):
             if digit is not None:
                 self._main.lift_lane(int(digit))
 
-        self.push_screen(OneKey(f"Move to the top: {_LANES}", _DIGITS), take)
+        self.push_screen(OneKey("Move to the top", _LANES), take)
 
     def action_mark_range(self) -> None:
-        self._main.move(lambda position, now: position.mark())
+        self._main.mark_range()
 
-    def action_go_to_time(self) -> None:
+    async def action_go_to_time(self) -> None:
         """Ask for a moment."""
 
         def take(text: str | None) -> None:
             if text:
                 self._main.go_to(text)
 
-        self.push_screen(Prompt(f"go to ({HOW}):"), take)
+        await self.push_screen(Prompt(f"go to ({HOW}):"), take)

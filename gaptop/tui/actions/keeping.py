@@ -24,7 +24,7 @@ class Keeping(Acting):
             self._main.notify_line(f"No snapshot was written: {error.strerror or error}. {_REMEDY}")
         else:
             # The name first: a long folder is what may be cut at the edge.
-            self._main.notify_line(f"Snapshot written: {path.name}   (gaptop open {path})")
+            self._main.notify_line(f"Snapshot written: {path.name} (gaptop open {path})")
         finally:
             self._saving = False
 
@@ -44,7 +44,7 @@ class Keeping(Acting):
         """The verdict on screen: clipboards fail in tmux and over SSH, so that it is written to a file too."""
         scene = self._main.scene()
         if scene.valley is None:
-            self._main.notify_line("No valley to copy the verdict of.")
+            self._main.answer_line("No valley to copy the verdict of.")
             return
         servers = [view.info.entity for view in scene.sources.values() if view.info.kind == "server"]
         server = " ".join(str(servers[0].get(name) or "") for name in ("engine", "version", "url")) if servers else ""
@@ -63,4 +63,4 @@ class Keeping(Acting):
         except OSError as error:
             self._main.notify_line(f"{what}: not written, {error.strerror or error}. {_REMEDY}")
         else:
-            self._main.notify_line(f"{what}: {path.name}   ({path})")
+            self._main.notify_line(f"{what}: {path.name} ({path})")

@@ -34,7 +34,7 @@ COMPILE: Final = Mark("J", "compiling", palette.activity_style("compile"))
 PREEMPT: Final = Mark("p", "preemption", palette.hue(palette.VERMILLION, bold=True))
 THROTTLE: Final = Mark("T", "throttled by the CPU quota", palette.hue(palette.YELLOW, bold=True))
 LIMIT: Final = Mark("L", "held by power or heat", palette.hue(palette.GREEN))
-OWN: Final = Mark("o", "our own slow call", palette.WAIT)
+OWN: Final = Mark("o", "our own slow call or failure", palette.WAIT)
 MARKS: Final = (RESTART, FAULT, COMPILE, PREEMPT, THROTTLE, LIMIT, OWN)
 """In this order: the first of a column is what is drawn."""
 

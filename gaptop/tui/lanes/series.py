@@ -169,7 +169,7 @@ class SeriesLane:
         value = (
             max(values) if self._spec.how == "max" else sum(values) / (len(values) if self._spec.how == "mean" else 1)
         )
-        return self._figure(scene, value, scene.now - newest[0][1] if old else None)
+        return self._figure(scene, value, scene.now - newest[0][1] if old and not scene.assessment.ended else None)
 
     def _under_cursor(self, scene: Scene) -> int | None:
         """The index of the cursor's column."""

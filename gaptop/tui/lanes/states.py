@@ -55,7 +55,8 @@ class RunStates:
             return (_named(on_core, "cpu"), _named(wants, "wait"), *((),) * (height - 2))
         if len(on_core) < 2 or len(wants) < 2:
             return (_named(on_core, "cpu"),)
-        return ((on_core[0], (" cpu ", palette.DIM), (wants[0][0].strip(), wants[0][1]), (" wait", palette.DIM)),)
+        shares = [(text.strip(), style) for text, style in (on_core[0], wants[0])]
+        return (((" ", palette.PLAIN), shares[0], ("%cpu ", palette.DIM), shares[1], ("%wait", palette.DIM)),)
 
 
 def _share(signal: str) -> Spec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from rich.style import Style
@@ -19,10 +20,11 @@ from gaptop.valleys.model import LETTERS, Exclusion, Fact, Valley
 _LABEL: Final = 10
 _INDENT: Final = 3
 _WORTH: Final = (
-    *("for", "try", "event", "against", "try", "event", "idle", "stacks", "for", "against"),
+    *("against", "try", "event", "parts", "idle", "stacks", "for", "against"),
     *("meanwhile", "runner-up", "unseen", "plateau", "dips", "blind"),
 )
-"""Who gets the next row."""
+"""Who gets the next row, after what must always be read."""
+_FIRST_SENTENCE: Final = re.compile(r".*?[.;](?= |$)")
 
 
 def detail_lines(scene: Scene, width: int, rows: int) -> list[list[Piece]]:
@@ -137,6 +139,7 @@ def _parts(scene: Scene, valley: Valley) -> list[tuple[str, str, Style]]:
         reasons,
         ("against", against, palette.PLAIN),
         ("try", scene.clean(verdict.advice), palette.BOLD),
+        ("parts", _segments(scene, valley), palette.PLAIN),
         ("idle", measured(scene, valley), palette.PLAIN),
         ("stacks", _stacks(scene, valley), palette.PLAIN),
         ("runner-up", runner, palette.DIM),
@@ -150,12 +153,28 @@ def _fact(scene: Scene, fact: Fact) -> str:
     return scene.clean(fact.told)
 
 
+def _segments(scene: Scene, valley: Valley) -> str:
+    """What the letters inside the valley's line mean."""
+    parts = valley.verdict.segments
+    if len(parts) < 2:
+        return ""
+    return f" {scene.glyphs.arrow} ".join(
+        f"{LETTERS[part.cause]} {palette.TITLES[part.cause].lower()} {figures.seconds(part.end_s - part.start_s)}"
+        for part in parts
+    )
+
+
 def _stacks(scene: Scene, valley: Valley) -> str:
     """Where the thread was that the device waited for."""
     if not valley.stacks:
         return ""
     thread = valley.stacks[0]
-    where = [f"{figures.ratio(path.share_ratio)} {place(*path.frames[-1])}" for path in thread.paths[:3]]
+    shares: dict[str, float] = {}
+    for path in thread.paths:  # several of them may end in the same place
+        name = place(*path.frames[-1])
+        shares[name] = shares.get(name, 0.0) + path.share_ratio
+    most = sorted(shares.items(), key=lambda item: -item[1])[:3]
+    where = [f"{figures.ratio(share)} {name}" for name, share in most]
     said = f" {scene.glyphs.dot} ".join(where) or "stacks without frames"
     return scene.clean(f"{thread.role} {thread.thread}: {said}")
 
@@ -165,12 +184,15 @@ def _excluded(scene: Scene, item: Exclusion) -> str:
 
 
 def _shares(parts: list[tuple[str, str, Style]], width: int, rows: int) -> list[int]:
-    """Rows for each part: by worth first (the remedy whole before the runner-up), then in turn while there are any."""
+    """Rows for each part: the main evidence and the first remedy whole, then by worth, then in turn while there are
+    any."""
     needs = {label: len(wrap(text, width - _INDENT - _LABEL - 1, 99)) for label, text, _ in parts}
     shares = dict.fromkeys(needs, 0)
     # A selected number stands first, under a name of its own.
     first = [label for label in needs if label.startswith("for ")]
-    turns = [*first, *_WORTH, *(label for _ in range(rows) for label in needs)]
+    advice = next((_FIRST_SENTENCE.match(text) for label, text, _ in parts if label == "try"), None)
+    tries = ["try"] * (len(wrap(advice[0], width - _INDENT - _LABEL - 1, 99)) if advice else 1)
+    turns = [*first, "for", tries[0], "event", *tries[1:], *_WORTH, *(label for _ in range(rows) for label in needs)]
     for label in turns:
         if label in needs and shares[label] < needs[label] and sum(shares.values()) < rows:
             shares[label] += 1
@@ -178,7 +200,7 @@ def _shares(parts: list[tuple[str, str, Style]], width: int, rows: int) -> list[
 
 
 def _no_valley(scene: Scene, width: int, rows: int) -> list[list[Piece]]:
-    text = "No valley so far." if scene.timeline.header is not None else "Nothing has been measured yet."
+    text = scene.none_found if scene.timeline.header is not None else "Nothing has been measured yet."
     lines: list[list[Piece]] = [[(f" {scene.glyphs.selected} {text}", palette.DIM)]]
     told = dict(besides(scene))
     event = told.pop("event", "")

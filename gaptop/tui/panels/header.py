@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gaptop.recording.lines import Health
@@ -54,12 +55,15 @@ def second_line(
     silence: float,
     probe_share: float | None,
     screen_share: float | None,
+    live: bool = True,
 ) -> list[Piece]:
-    """Sources at the left, our own cost at the right."""
+    """Sources at the left, our own cost at the right. Of what is not ``live`` nothing has an age."""
     start: list[Piece] = [(" ", palette.PLAIN)]
     if silence:
         start += [(f"{scene.glyphs.state_bad} probe silent for {figures.age(silence)}", palette.BAD), _GAP]
     known = families(scene.timeline, healths, silence)
+    if not live:
+        known = [replace(family, age=None, old=False, pending=False) for family in known]
     right = _cost(probe_share, screen_share, width)
     found = devices(scene.sources)
     unknown = bool(mapping_unknown(found, scene.sources))
@@ -136,7 +140,8 @@ def _standing(scene: Scene, live: bool, ended: str | None, busy: bool) -> list[P
     if scene.speed is not None and not live:
         return [(f" PLAYING {scene.speed:g}x ", palette.PAUSED), span]
     if ended is not None:
-        return [(f" stream ended: {scene.clean(ended)} ", palette.REVERSE), span]
+        said = scene.clean(ended)
+        return [(f" {said} " if said.startswith("end of") else f" stream ended: {said} ", palette.REVERSE), span]
     if not live:
         return [(" reading … " if not scene.glyphs.ascii else " reading ", palette.REVERSE)] * busy + [
             ("RECORDING", palette.BOLD),

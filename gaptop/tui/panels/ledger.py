@@ -30,7 +30,8 @@ class Total:
 
 
 def ledger_pieces(scene: Scene, width: int) -> list[Piece]:
-    """Since the start: the losses, then the whole (busy, spread idle …), then what is no loss; the end gives way."""
+    """Since the start: losses of device time, then those of tokens alone, each group ranked by its own measure, which
+    it names; then the whole (busy, spread idle …), then what is no loss; the end gives way."""
     return _pieces(scene, "LEDGER", scene.assessment.now, scene.assessment.ledger, width)
 
 
@@ -43,19 +44,37 @@ def range_pieces(scene: Scene, found: Ranged, width: int) -> list[Piece]:
 def _pieces(scene: Scene, title: str, seconds: float, rows: Sequence[LedgerRow], width: int) -> list[Piece]:
     totals = _totals(rows)
     if not totals:
-        return [(f" {title} ", palette.BOLD), ("nothing lost so far", palette.DIM)]
-    whole = [total for total in totals if total.cause not in palette.TITLES]
+        return [
+            (f" {title} ", palette.BOLD),
+            ("nothing lost" if scene.assessment.ended else "nothing lost so far", palette.DIM),
+        ]
     lost = [total for total in totals if total.cause in palette.TITLES and total.cause not in NO_LOSS]
-    rest = [total for total in totals if total.cause in NO_LOSS]
+    groups = (
+        ("by time", [total for total in lost if not _by_tokens(total)], ""),
+        ("by tokens", [total for total in lost if _by_tokens(total)], ""),
+        ("", [total for total in totals if total.cause not in palette.TITLES], ""),
+        ("", [total for total in totals if total.cause in NO_LOSS], " (no loss)"),
+    )
     pieces: list[Piece] = [(f" {title} ", palette.BOLD), (f"{figures.seconds(seconds)} ", palette.DIM)]
-    for group, end in ((lost, ""), (whole, ""), (rest, " (no loss)")):
-        for index, total in enumerate(sorted(group, key=lambda total: -total.seconds)):
+    for name, group, end in groups:
+        for index, total in enumerate(sorted(group, key=lambda total: (-_rank(total), -total.seconds))):
             more = [(" |" if scene.glyphs.ascii else " │", palette.DIM)] if index == 0 and len(pieces) > 2 else []
+            if index == 0 and name:
+                more.append((f" {name}" if len(pieces) > 2 else name, palette.DIM))
             more += _entry(scene, total, width, end)
             if width_of(pieces) + width_of(more) > width - 2:
                 return [*pieces, (f" {scene.glyphs.ellipsis}", palette.DIM)]
             pieces += more
     return pieces
+
+
+def _by_tokens(total: Total) -> bool:
+    """It cost no device's time, or hardly any: its tokens tell more."""
+    return total.seconds < _SMALL and bool(total.tokens)
+
+
+def _rank(total: Total) -> float:
+    return (total.tokens or 0.0) if _by_tokens(total) else total.seconds
 
 
 def note_lines(scene: Scene) -> list[list[Piece]]:
@@ -87,8 +106,8 @@ def _note(scene: Scene, of: Sequence[str], text: str, cause: str = "", detail: s
 
 def _entry(scene: Scene, total: Total, width: int, end: str) -> list[Piece]:
     amount = figures.seconds(total.seconds) if total.share is None else figures.ratio(total.share)
-    if total.seconds < _SMALL and total.tokens:
-        amount = f"{figures.number(total.tokens)} tokens"
+    if total.tokens and _by_tokens(total):
+        amount = figures.number(total.tokens)
     if total.cause not in palette.TITLES:
         return [(f" {scene.clean(total.cause.replace('_', ' '))} {amount}", palette.DIM)]
     cause: Cause = total.cause

@@ -100,5 +100,5 @@ def _loss(valley: Valley) -> str:
 def _nothing(scene: Scene, listing: Listing) -> str:
     count = len(scene.assessment.valleys)
     if not count:
-        return "No valley so far."
+        return scene.none_found
     return scene.clean(f"None of {count} valleys: {listing.says()}. Esc drops the filter.")

@@ -120,6 +120,11 @@ def _reading(glyphs: Glyphs) -> list[tuple[str, str]]:
             f"{glyphs.high} {glyphs.medium} {glyphs.low}",
             "confidence of a valley: high, medium, low; dim while provisional",
         ),
+        (
+            f"N{glyphs.high * 2}K{glyphs.high}N",
+            "a letter inside a valley's line: from there on a part of it has that letter's cause, in its colour; the "
+            'letters at both ends name the cause of the whole. "parts" below the picture lists them',
+        ),
         (glyphs.plateau, "a plateau: recurring gaps shorter than the device's window W"),
         ("v", "a shallow dip: one gap shorter than W, or several; too little for a valley"),
         (

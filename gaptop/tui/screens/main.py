@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Final
 
 from textual.app import ComposeResult
@@ -21,6 +20,7 @@ from gaptop.tui.lanes.lane import Lane
 from gaptop.tui.lanes.picture import picture_rows
 from gaptop.tui.lanes.rack import Rack
 from gaptop.tui.lower import Lower
+from gaptop.tui.notice import Notice
 from gaptop.tui.panels import footer, header, ledger, small
 from gaptop.tui.panels.tabs import tabs
 from gaptop.tui.position import Position
@@ -34,7 +34,6 @@ from gaptop.tui.view import View, usual_view
 from gaptop.tui.widgets.lines import Lines
 from gaptop.tui.widgets.picture import Picture
 
-_NOTICE_SECONDS: Final = 12.0
 _ENDS: Final = 4
 """Cells of the line at both ends of what stands in it."""
 _Aside = tuple[list[Piece], list[list[Piece]], list[list[Piece]]]
@@ -67,13 +66,13 @@ class Dashboard(Steered):
         self._drawn_for: tuple[object, ...] = ()
         self._rested = False
         """The last frame was left out."""
-        self._notice: tuple[str, float] | None = None
+        self._notice = Notice()
         self._ticked = time.monotonic()
         self._settled = session.feed.live
         """Whether the view of a recording has been fitted to it."""
         self.screen_share: float | None = None
         self.sweep = SweepMode(options.sweep)
-        self._verdicts: Sequence[object] = ()
+        self._verdicts: tuple[object, ...] = ()
         self._aside: Unhurried[_Aside] = Unhurried()
 
     def compose(self) -> ComposeResult:
@@ -139,14 +138,12 @@ class Dashboard(Steered):
         self._ticked = moment
         if not self._settled and self._session.ended is not None:
             self._settled = True
-            shown = self._session.timeline.range
             if position.view.following:
-                position.view = position.view.fit(*((shown.start, shown.end) if shown else (0.0, now)))
+                position.show_whole(*self._session.reach)
         if self.sweep.turned_on(moment):
             self.call_later(self._show_sweep, f"This link is slow, so the picture is swept; {self._back_to_rolling()}")
-        sweeping, before = position.places.sweeping, self._verdicts
-        said, *self._verdicts = self._session.headline
-        news = position.view, position.cursor, self._verdicts, "" if sweeping else said
+        before, self._verdicts = self._verdicts, self._session.headline
+        news = position.view, position.cursor, self._verdicts
         self._rested = news == self._drawn_for and not self._rested
         if not self._rested:
             self._drawn_for = news
@@ -177,8 +174,9 @@ class Dashboard(Steered):
         top.show([first, second, self._rule(width, f"{self._tabs(scene)}{self._folded_note()}")])
         self.query_one(Picture).show(picture_rows(scene, lanes, self._widths))
         self.query_one("#detail", Lines).show(middle)
-        self.query_one("#ledger", Lines).show(below)
-        self.query_one("#keys", Lines).show([self._keys(scene, width)])
+        last = self._last_lines(scene, width)
+        self.query_one("#ledger", Lines).show([*below[: self._split.ledger + 1 - len(last)], *last[:-1]])
+        self.query_one("#keys", Lines).show(last[-1:])
 
     @property
     def _standing(self) -> tuple[object, ...]:
@@ -214,16 +212,11 @@ class Dashboard(Steered):
             sweeping=self._position is not None and self._position.places.sweeping,
         )
 
-    def notify_line(self, text: str) -> None:
-        """Say something once in the last line."""
-        self._notice = (text, time.monotonic() + _NOTICE_SECONDS)
-        self.draw()
-
     async def toggle_sweep(self) -> None:
         """Sweep, live, or roll again."""
         position = self._position
         if not self._session.feed.live or self._session.ended is not None:
-            self.notify_line("Nothing comes in any more: only a live picture is swept.")
+            self.answer_line("Nothing comes in any more: only a live picture is swept.")
         elif position is not None:
             self.sweep.choose(not position.places.sweeping)
             if self.sweep.on and not position.view.following:
@@ -236,7 +229,7 @@ class Dashboard(Steered):
         if self._position is not None:
             self._position.sweep = self._sweeps
             await self._cut()
-            self.notify_line(says)
+            self.answer_line(says)
 
     def _back_to_rolling(self) -> str:
         keys = shown_all(self._options.keys["sweep"], self._glyphs.ascii)
@@ -269,6 +262,7 @@ class Dashboard(Steered):
             silence=session.silence,
             probe_share=session.probe_share,
             screen_share=self.screen_share if session.feed.live else None,
+            live=session.feed.live and session.ended is None,
         )
 
     def _argument(self, scene: Scene, width: int) -> list[list[Piece]]:
@@ -286,14 +280,15 @@ class Dashboard(Steered):
         rule = self._glyphs.rule
         return [(rule * 2 + note + rule * (width - 2 - len(note)), palette.DIM)]
 
-    def _keys(self, scene: Scene, width: int) -> list[Piece]:
-        if self._notice is not None:
-            text, until = self._notice
-            if time.monotonic() < until:
-                return [(f" {scene.clean(text)}", palette.BOLD)]
-            self._notice = None
+    def _last_lines(self, scene: Scene, width: int) -> list[list[Piece]]:
+        """The keys, or a message in their place and, where it is long, in that of the ledger; while a range is being
+        selected both, as far as there is room."""
+        marking = self._position is not None and self._position.marking
+        said = footer.said(scene, self._notice.text, width, self._split.ledger + (not marking))
+        if said and not marking:
+            return said
         if self._session.feed.live:
             pause = "pause" if self.view.following else "resume"
         else:
             pause = "play" if scene.speed is None else "hold"
-        return footer.pieces(width, pause, self._options.keys)
+        return [*said, footer.pieces(width, pause, self._options.keys, marking=marking)]

@@ -8,13 +8,16 @@ from pathlib import Path
 from textual.screen import Screen
 
 from gaptop.tui import times
+from gaptop.tui.feed import ScreenOptions
 from gaptop.tui.focus import Focus, focuses, next_focus
+from gaptop.tui.keymap import shown_all
 from gaptop.tui.lanes.choice import Choice
 from gaptop.tui.lanes.valleys import valley_at
 from gaptop.tui.layout import Widths
 from gaptop.tui.listing import Listing
 from gaptop.tui.lower import Lower, Mode
 from gaptop.tui.messages import DrawnOver, PointedAt, WheelTurned
+from gaptop.tui.notice import Notice
 from gaptop.tui.position import Position
 from gaptop.tui.scene import Scene
 from gaptop.tui.session import Session
@@ -31,8 +34,9 @@ class Steered(Screen[None], inherit_bindings=False):
     _choice: Choice
     _lower: Lower
     _focus: Focus | None
-    _notice: tuple[str, float] | None
+    _notice: Notice
     _widths: Widths
+    _options: ScreenOptions
 
     def scene(self) -> Scene:
         """What the frame is drawn from, now."""
@@ -43,8 +47,19 @@ class Steered(Screen[None], inherit_bindings=False):
         raise NotImplementedError
 
     def notify_line(self, text: str) -> None:
-        """Say something once in the last line."""
-        raise NotImplementedError
+        """Tell in the last line what happened."""
+        self._notice.tell(text)
+        self.draw()
+
+    def answer_line(self, text: str) -> None:
+        """Say in the last line what a key did, or why it does nothing: until the next one."""
+        self._notice.answer(text)
+        self.draw()
+
+    def on_key(self) -> None:
+        """Before what the key does."""
+        if self._notice.end_answer():
+            self.draw()
 
     def move(self, change: Callable[[Position, float], None]) -> None:
         """Change the position, given the newest moment, and show it."""
@@ -54,10 +69,10 @@ class Steered(Screen[None], inherit_bindings=False):
 
     def back(self) -> None:
         """What was opened last closes; where nothing is open, cursor, selection and notice go."""
-        if self._notice is None and (self._lower.back() or self._choice.usual()):
+        if not self._notice.text and (self._lower.back() or self._choice.usual()):
             self.draw()
             return
-        self._notice = None
+        self._notice.end()
         self.move(lambda position, now: position.back())
 
     def show_below(self, mode: Mode) -> None:
@@ -109,7 +124,7 @@ class Steered(Screen[None], inherit_bindings=False):
         """Look at the next server or device, or at everything again."""
         found = focuses(self._session.timeline)
         if not found:
-            self.notify_line("There is one server and one device: all of it is on screen.")
+            self.answer_line("There is one server and one device: all of it is on screen.")
             return
         self._focus = next_focus(found, self._focus, step)
         self.draw()
@@ -131,25 +146,37 @@ class Steered(Screen[None], inherit_bindings=False):
             valleys = [valley for valley in scene.assessment.valleys if self._lower.listing.admits(valley)]
             if not valleys and scene.assessment.valleys:
                 filtered = f"None of {len(scene.assessment.valleys)} valleys: {self._lower.listing.says()}."
-                self.notify_line(scene.clean(f"{filtered} Esc drops the filter."))
+                self.answer_line(scene.clean(f"{filtered} Esc drops the filter."))
+            elif not valleys:
+                self.answer_line(scene.none_found)
             elif says := self._position.step_valley(step, valleys, scene.valley, now):
-                self.notify_line(says)
+                self.answer_line(says)
             self.draw()
 
     def zoom_to_valley(self) -> None:
         valley = self.scene().valley
         if valley is None:
-            self.notify_line("No valley to zoom to.")
+            self.answer_line("No valley to zoom to.")
         else:
             self.move(lambda position, now: position.zoom_to(valley, now))
 
+    def zoom_reset(self) -> None:
+        """About a minute of what goes on; of what does not any more, all of it."""
+        session = self._session
+        if session.ended is None:
+            self.move(lambda position, now: position.zoom_reset(now))
+        else:
+            self.move(lambda position, now: position.show_whole(*session.reach))
+
     def on_pointed_at(self, message: PointedAt) -> None:
+        self._notice.end_answer()
         place, scene = message.x - self._widths.gutter, self.scene()
         if 0 <= place < self._widths.cells:
             valley = valley_at(scene, scene.view.time_at(scene.places.column(place)))
             self.move(lambda position, now: position.point_at(place, valley))
 
     def on_drawn_over(self, message: DrawnOver) -> None:
+        self._notice.end_answer()
         first, last = (min(max(x - self._widths.gutter, 0), self._widths.cells - 1) for x in (message.start, message.x))
         self.move(lambda position, now: position.drag(first, last))
 
@@ -159,17 +186,32 @@ class Steered(Screen[None], inherit_bindings=False):
         try:
             t = times.parse(text, scene.start, scene.zone, scene.now)
         except ValueError as error:
-            self.notify_line(str(error))
+            self.answer_line(str(error))
             return
         if not 0.0 <= t <= scene.now:
             first, last = scene.clock(0.0), scene.clock(scene.now)
-            self.notify_line(f"Nothing was measured then: this stream goes from {first} to {last}.")
+            self.answer_line(f"Nothing was measured then: this stream goes from {first} to {last}.")
             return
         self.move(lambda position, now: position.go_to(t))
 
     def on_wheel_turned(self, message: WheelTurned) -> None:
+        self._notice.end_answer()
         place = min(max(message.x - self._widths.gutter, 0), self._widths.cells - 1)
         self.move(lambda position, now: position.zoom_at(message.steps, place, now))
+
+    def mark_range(self) -> None:
+        """Begin a range at the cursor, or let go of it and say what may be done with it."""
+        self.move(lambda position, now: position.mark())
+        position, scene = self._position, self.scene()
+        if position is not None and scene.selected is not None and not position.marking:
+            start, end = scene.selected
+            snapshot, trace, back = (
+                shown_all(self._options.keys[name], ascii_only=True) for name in ("snapshot", "trace", "back")
+            )
+            self.answer_line(
+                f"Selected {scene.clock(start, 1)} to {scene.clock(end, 1)}: "
+                f"{snapshot} snapshot of it, {trace} trace, {back} drops it."
+            )
 
     def stretch(self) -> tuple[float, float]:
         """What is selected, or on screen, of what was measured (seconds of the stream)."""

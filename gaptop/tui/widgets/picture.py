@@ -19,8 +19,10 @@ from gaptop.tui.messages import DrawnOver, PointedAt, WheelTurned
 from gaptop.tui.widgets.direct import DirectLines
 
 _NARROW: Final = 8
-_NARROW_PATCHES: Final = 3
-_WIDE: Final = 24
+_NARROW_PATCHES: Final = 2
+_WIDE: Final = 80
+"""When the picture rolls by a column most lines change from end to end, and each patch of each costs its share of a
+frame: with wide ones of 24 columns a tenth more CPU for a twentieth fewer bytes."""
 
 
 class Patch(DirectLines):
