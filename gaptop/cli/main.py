@@ -70,9 +70,9 @@ class _Group(click.Group):
 
                 near = [f"--{args[0]}"] if args[0] in ("help", "version") else []
                 near = near or difflib.get_close_matches(args[0], _COMMANDS, 1)
-                meant = f"did you mean gaptop {near[0]}? A" if near else "gaptop --help tells them. A"
+                meant = f"did you mean gaptop {near[0]}?" if near else "gaptop --help tells them."
                 raise click.UsageError(
-                    f"no command is called {args[0]!r}; {meant} host is named as http://{args[0]}:PORT.", ctx
+                    f"no command is called {args[0]!r}; {meant} A host is named as http://{args[0]}:PORT.", ctx
                 )
             args = ["live", *args]
         return super().parse_args(ctx, args)

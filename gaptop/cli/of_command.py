@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from gaptop.cli.exits import tell
+from gaptop.cli.file_names import FileName
 
 if TYPE_CHECKING:
     from gaptop.cli.in_force import Settings
@@ -52,6 +53,7 @@ def config_option(command: _Command) -> _Command:
         return command
     return click.option(
         "--config",
+        type=FileName(),
         metavar="FILE",
         is_eager=True,
         expose_value=False,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from gaptop.cli.exits import Exit, Stop, tell
+from gaptop.cli.file_names import FileName
 from gaptop.cli.of_command import config_option, in_force
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def own_rules(command: _Command) -> _Command:
     used."""
     option = click.option(
         "--activities",
+        type=FileName(),
         metavar="FILE",
         expose_value=False,
         callback=_keep,

@@ -130,9 +130,10 @@ def _readable(ca_file: str) -> str | None:
     try:
         if ca_file:
             open(ca_file, "rb").close()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "that is no name of a file"
         raise click.BadParameter(
-            f"cannot read the certificate {ca_file}: {error.strerror}, so no https endpoint could be trusted; correct "
+            f"cannot read the certificate {ca_file}: {reason}, so no https endpoint could be trusted; correct "
             "the path, or the file's rights.",
             param_hint="--ca",
         ) from None
@@ -153,6 +154,13 @@ def _header(text: str) -> tuple[str, str]:
 def _named_value(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     name = name.strip()
+    if name and not _HEADER_NAME.fullmatch(name):
+        # Only what stands before: after "Authorization: " as curl takes it comes the secret itself.
+        begins = re.split(r"[^A-Za-z0-9_-]", name, maxsplit=1)[0]
+        raise click.BadParameter(
+            f"what begins with {begins!r} names no header; write --header NAME=VALUE, or NAME=@FILE for a secret.",
+            param_hint="--header",
+        )
     if not equals or not name:
         raise click.BadParameter(f"{name or text!r} has no value; write --header NAME=VALUE.", param_hint="--header")
     if value.startswith("@"):
@@ -175,8 +183,8 @@ def _secret_file(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             secret = file.read(_LONGEST_SECRET).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text, or no name of a file"
         raise click.BadParameter(
             f"cannot read the secret from {path}: {reason}, so the server would be asked without; correct the path, or "
             "the file's rights."

@@ -19,7 +19,7 @@ from gaptop.recording.lines import Event, encode
 
 COMMAND: Final = (sys.executable, "-P", "-m", "gaptop.probe")
 """-P: whatever lies in the working directory, it is not searched for modules."""
-_log: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger(__name__)
 """Nothing above "info": without a log file, Python would write a warning over the screen."""
 _INTERN_STEP: Final = 1_000_000
 _DELAYS: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
@@ -159,10 +159,10 @@ class ProbeProcess:
         if status is not None:
             data = {"signal": _signal_name(-status)} if status < 0 else {"exit_code": status}
         holes = list(self._heard.holes(now, "the measuring process died")) if self._heard.header else []
-        lost = max((hole.end - hole.start for hole in holes), default=0.0)
-        hole_of = f", with a hole of about {lost:.1f} s in what is seen" if holes else ""
+        lost = min((hole.end - hole.start for hole in holes), default=0.0)
+        hole_of = f", with a hole of at least {lost:.1f} s in what is seen" if holes else ""
         says = f"{why}{hole_of}; {remedy}" if remedy else why
-        _log.info(says)
+        _logger.info(says)
         if not self._heard.header:
             return
         for hole in holes:

@@ -118,8 +118,8 @@ class Runs:
         return groups
 
     def sum_up(self) -> None:
-        """Bring the sums of whole groups up to date. Only a range that holds a whole group needs them, and a column of
-        a live picture never does."""
+        """Bring the sums of whole groups up to date. Only a range that holds a whole group needs them: one of 64
+        pieces or more, so not the few columns that a live picture asks for."""
         groups = self.settle()
         if self._summed != self.count:
             for first in range(self._summed // GROUP, groups, _AT_ONCE):

@@ -103,7 +103,7 @@ class Lower:
             return scene.clean(f" valleys: {of}{f', {said}' if said else ''} ")
         if scene.valley is None:
             return ""
-        what = "the whole recording" if scene.assessment.ended else "now"
+        what = "the whole stream" if scene.assessment.ended else "now"
         if scene.chosen:
             place = next((i for i, item in enumerate(valleys, 1) if item.id == scene.valley.id), 0)
             return f" {what}, and the selected valley, {place} of {len(valleys)} "

@@ -52,7 +52,7 @@ class Scene:
     @property
     def none_found(self) -> str:
         """Where there is no valley at all."""
-        return "No valley in this recording." if self.assessment.ended else "No valley so far."
+        return "No valley at all." if self.assessment.ended else "No valley so far."
 
     def clock(self, t: float, digits: int = 0) -> str:
         return figures.clock(self.start, t, self.zone, digits)

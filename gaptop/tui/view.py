@@ -12,7 +12,7 @@ from typing import Final
 
 _STEPS: Final = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
 LADDER: Final = tuple(
-    seconds for power in range(-5, 2) for step in _STEPS if (seconds := float(f"{step}e{power}")) <= 300.0
+    seconds for power in range(-5, 5) for step in _STEPS if (seconds := float(f"{step}e{power}")) <= 86400.0
 )
 """Seconds a column may cover: neighbours are so close that what is fitted fills three quarters of a screen at least."""
 

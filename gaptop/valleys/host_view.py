@@ -66,7 +66,8 @@ class CriticalView:
     awaits: float | None = None
     on_cpu: float | None = None
     always_on: bool = False
-    """Whether it was on its core as much while all went well: that does not tell work from busy-waiting then."""
+    """Whether it was on its core all the time in ordinary time too: being on one now does not tell work from
+    busy-waiting then."""
     wants_cpu: float | None = None
 
 

@@ -87,6 +87,7 @@ def segments(
     if stretch.end - stretch.start < 2 * SLICE:
         return (Segment(stretch.start, stretch.end, best.cause),)
     mistaken = _mistaken(best)
+    # Where the whole's own case is weak, a part that makes a clearly better one is plain enough.
     enough = min(LIKELY, round(best.score + NARROW, SCORE_DIGITS)) if best.cause != "unknown" else LIKELY
 
     def plain(first: float, last: float) -> _Told:

@@ -136,7 +136,7 @@ def _argument(valley: Valley, state: Assessment, remedy: str, subject: str) -> s
 
 
 def _none_yet(timeline: Timeline, state: Assessment) -> str:
-    none = "no valley in this recording" if state.ended else "no valley yet"
+    none = "no valley at all" if state.ended else "no valley yet"
     busy = {row.device: row for row in state.ledger if row.cause == "busy"}
     unjudged = {row.device: row for row in state.ledger if row.cause == "idle_before_work"}
     worked = [row for row in busy.values() if row.share_ratio is not None and _worked(row)]

@@ -13,7 +13,7 @@ from gaptop.valleys.causes.rule import LIKELY, STRONG
 from gaptop.valleys.causes.unknown import FLOOR
 from gaptop.valleys.chain import chain
 from gaptop.valleys.evidence import Evidence
-from gaptop.valleys.model import CAUSE_NAMES, Confidence, Exclusion, Finding, Segment, Verdict
+from gaptop.valleys.model import CAUSE_NAMES, Confidence, Exclusion, Fact, Finding, Segment, Verdict
 from gaptop.valleys.unread_code import unread_code
 
 CLEAR: Final = 0.25
@@ -58,7 +58,7 @@ def verdict(evidence: Evidence, segments: Sequence[Segment], *, confirmed: bool,
         confidence=confidence,
         score=round(best.score, SCORE_DIGITS),
         runner_up=None if runner is None else (runner.cause, round(runner.score, SCORE_DIGITS)),
-        evidence=best.facts,
+        evidence=_worded(evidence, best.facts),
         excluded=_excluded(findings[1:]),
         unseen=unseen,
         advice=advice(best.cause, best.remedy, evidence.engine),
@@ -98,6 +98,18 @@ def _few(evidence: Evidence, best: Finding) -> tuple[str, ...]:
     seen = any(item.activities is not None for item in threads)
     same = judge(replace(evidence, threads=threads, stacks_seen=seen))[0].cause == best.cause
     return () if same else (FEW_SAMPLES,)
+
+
+def _worded(evidence: Evidence, facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    """The facts, those on threads with what they are shares of where only a few samples were seen."""
+    if not any(item.few for item in evidence.threads):
+        return facts
+    return tuple(
+        replace(fact, says=f"{fact.says} (of the few samples about so short a gap)")
+        if fact.signal == "host.thread_activity"
+        else fact
+        for fact in facts
+    )
 
 
 def _confidence(best: Finding, runner: Finding | None, confirmed: bool) -> Confidence:

@@ -117,7 +117,7 @@ def test_a_killed_probe_is_started_again_and_the_hole_is_marked_and_told(
     assert hole.start == readings[-1].t[-1]
     assert hole.end == event.t
     assert event.says == (
-        "the measuring process died (by SIGKILL) and is started again, with a hole of about "
+        "the measuring process died (by SIGKILL) and is started again, with a hole of at least "
         f"{hole.end - hole.start:.1f} s in what is seen; if it goes on dying, run gaptop doctor --report."
     )
     assert event.says in caplog.text

@@ -46,7 +46,11 @@ def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         (["--token-file", "/dev/zero", "--once", DOWN], Exit.USAGE, "/dev/zero holds no secret that can be sent"),
         (["--token-file", "long", "--once", DOWN], Exit.USAGE, "long holds no secret that can be sent"),
         (["--token-file", "umlaut", "--once", DOWN], Exit.USAGE, "umlaut holds no secret that can be sent"),
-        (["--header", "X A=b", "--once", DOWN], Exit.USAGE, "X A cannot be sent, because the name of a header is one"),
+        (["--header", "X A=b", "--once", DOWN], Exit.USAGE, "what begins with 'X' names no header"),
+        (["--token-file", "a\0b", "--once", DOWN], Exit.USAGE, "or no name of a file"),
+        (["--ca", "a\0b", "--once", DOWN], Exit.USAGE, "that is no name of a file"),
+        (["--activities", "", "--once", DOWN], Exit.USAGE, "an empty text names no file"),
+        (["--config", "", "--once", DOWN], Exit.USAGE, "an empty text names no file"),
         (["--header", "X-A=a\nb", "--once", DOWN], Exit.USAGE, "X-A cannot be sent, because"),
         (["--header", "X-A=\xfc", "--once", DOWN], Exit.USAGE, "X-A cannot be sent, because"),
         (["--fail-on", "", "--once", DOWN], Exit.USAGE, "'' names no cause, so nothing could fail; choose from no_dem"),
@@ -149,3 +153,13 @@ def test_a_server_that_is_no_engine(
     ended, said = run([f"{strange}/{status}", "--once"], monkeypatch, capsys)
     assert ended == Exit.NOTHING_TO_OBSERVE
     assert f"gaptop: {strange}/{status} {says}" in said
+
+
+@pytest.mark.parametrize("text", ["Authorization: Bearer c2VjcmV0dG9rZW4=", "Authorization: Bearer c2VjcmV0"])
+def test_a_secret_in_the_form_that_curl_takes_is_not_repeated(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended, said = run(["--header", text, "--once", DOWN], monkeypatch, capsys)
+    assert ended == Exit.USAGE
+    assert "what begins with 'Authorization' names no header" in said
+    assert "c2Vj" not in said

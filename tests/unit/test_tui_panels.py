@@ -204,8 +204,8 @@ def test_the_ledger_ranks_by_time_and_what_cost_none_by_tokens_and_says_so() -> 
     ("ended", "moved", "title"),
     [
         (False, 0.0, " now, and the costliest valley in view (by seconds lost) "),
-        (True, 0.0, " the whole recording, and the costliest valley in view (by seconds lost) "),
-        (True, -500.0, " the whole recording, and the last valley: none is in view "),
+        (True, 0.0, " the whole stream, and the costliest valley in view (by seconds lost) "),
+        (True, -500.0, " the whole stream, and the last valley: none is in view "),
     ],
 )
 def test_what_is_explained_is_named_with_what_it_was_chosen_by(ended: bool, moved: float, title: str) -> None:

@@ -109,6 +109,18 @@ async def test_while_a_range_is_selected_the_last_line_says_what_to_press_next()
         assert screen.app._main.scene().selected is None
 
 
+async def test_escape_drops_the_range_before_it_closes_what_is_open() -> None:
+    async with running() as screen:
+        await screen.press("v", "comma", "r", *["comma"] * 7, "r")
+        assert "SELECTED" in screen.text
+        assert "valleys:" in screen.text
+        await screen.press("escape")
+        assert screen.app._main.scene().selected is None
+        assert "valleys:" in screen.text
+        await screen.press("escape")
+        assert "valleys:" not in screen.text
+
+
 async def test_a_message_does_not_hide_what_to_press_next() -> None:
     async with running(size=(80, 24)) as screen:
         await screen.press("s")

@@ -80,6 +80,13 @@ def test_hours_are_shown_whole_and_zooming_out_does_not_show_less() -> None:
     assert view.zoom(3, 4500.0, 9000.0).span < view.span
 
 
+@pytest.mark.parametrize(("columns", "hours"), [(60, 6), (120, 24), (60, 72)])
+def test_a_day_is_shown_whole(columns: int, hours: int) -> None:
+    view = usual_view(columns, 10.0).fit(0.0, hours * 3600.0)
+    assert view.start <= 0.0
+    assert view.end >= hours * 3600.0
+
+
 def test_a_moment_is_fitted_too() -> None:
     view = usual_view(52, 100.0).fit(41.3, 41.3)
     assert view.shows(41.3)

@@ -190,7 +190,7 @@ def test_a_guest_that_was_there_before_is_nothing_new() -> None:
 
 @pytest.mark.parametrize(("flow", "named"), [(100.0, True), (900.0, False)])
 def test_slower_steps_hold_more_prompts_each_though_no_more_of_them_come(flow: float, named: bool) -> None:
-    steps = {"step_rate": 20.0, "step_before": 100.0, "prompt_flow": flow, "prompt_before": 100.0}
+    steps = {"step_rate": 20.0, "step_before": 100.0, "prompt_flow": flow, "prompt_before": 100.0, "preemptions": 0.0}
     found = device_limit(guest(power_ratio=0.95, threads=engine("device_sync"), **steps))
     assert (found.score >= LIKELY) == named
     assert ("each step held" in "".join(found.against)) != named

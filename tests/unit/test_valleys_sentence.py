@@ -21,7 +21,7 @@ def said(stream: Stream) -> str:
 
 
 def test_busy_device_without_a_valley() -> None:
-    assert said(Stream(10).device(stairs((0, 0.98)))) == "no valley in this recording: device busy 98% over 10 s"
+    assert said(Stream(10).device(stairs((0, 0.98)))) == "no valley at all: device busy 98% over 10 s"
 
 
 def test_what_goes_on_has_no_valley_yet() -> None:
@@ -32,12 +32,12 @@ def test_what_goes_on_has_no_valley_yet() -> None:
 
 def test_device_that_never_worked() -> None:
     sentence = said(Stream(10).device(stairs((0, 0.0))))
-    assert sentence.startswith("no valley in this recording: the device has not worked")
+    assert sentence.startswith("no valley at all: the device has not worked")
 
 
 def test_server_without_a_device() -> None:
     sentence = said(Stream(10).metrics(server()))
-    assert sentence == "no valley in this recording: no device seen, 800 decode tokens a second"
+    assert sentence == "no valley at all: no device seen, 800 decode tokens a second"
 
 
 def test_unproved_cause_says_what_was_not_seen_and_how_to_see_it() -> None:
@@ -88,7 +88,7 @@ def test_a_server_that_no_longer_answers_comes_first() -> None:
 def test_a_device_of_which_little_is_seen_has_worked_where_it_was_busy() -> None:
     # An exporter that shows one window of 0.2 s in many: 0.4 s seen in all.
     stream = Stream(10).device(stairs((0, 0.97), (0.5, None)))
-    assert said(stream) == "no valley in this recording: device busy 97% over 10 s"
+    assert said(stream) == "no valley at all: device busy 97% over 10 s"
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "the device tells"), (3, "the 3 devices tell")])
@@ -100,7 +100,7 @@ def test_devices_without_utilisation_are_not_said_to_be_unseen(count: int, words
         lane = f"nvml/MIG-{index}"
         stream.add(0.0, Source(0.0, lane, "devices.nvml", "device", entity, ["device.power"], 0.25, unsupported=stated))
     sentence = said(stream)
-    assert sentence == f"no valley in this recording: {words} no utilisation (N/A), 800 decode tokens a second"
+    assert sentence == f"no valley at all: {words} no utilisation (N/A), 800 decode tokens a second"
 
 
 HOST = "most was lost to host starvation, about 500 tokens in 1 of 2 valleys; its costliest, 1.0 s"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from textual import on
 from textual.command import CommandPalette
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
+
+_DONE: Final = frozenset({WorkerState.SUCCESS, WorkerState.ERROR})
 
 
 class Find(CommandPalette):
@@ -34,6 +38,6 @@ class Find(CommandPalette):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """The search is done: Enter goes on."""
         entered = self._entered
-        if entered is not None and event.state is WorkerState.SUCCESS and entered.value == self._searched:
+        if entered is not None and event.state in _DONE and entered.value == self._searched:
             self._entered = None
             self.post_message(Input.Submitted(entered.input, entered.value, entered.validation_result))

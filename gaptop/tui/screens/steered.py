@@ -68,8 +68,10 @@ class Steered(Screen[None], inherit_bindings=False):
             self.draw()
 
     def back(self) -> None:
-        """What was opened last closes; where nothing is open, cursor, selection and notice go."""
-        if not self._notice.text and (self._lower.back() or self._choice.usual()):
+        """A range goes first, then closes what was opened last; where nothing is open, cursor and notice go."""
+        position = self._position
+        ranged = position is not None and (position.marking or position.selected is not None)
+        if not self._notice.text and not ranged and (self._lower.back() or self._choice.usual()):
             self.draw()
             return
         self._notice.end()

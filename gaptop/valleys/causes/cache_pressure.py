@@ -6,7 +6,7 @@ from typing import Final
 
 from gaptop.valleys.causes.admission_stall import at_cap
 from gaptop.valleys.causes.demand import clients_left
-from gaptop.valleys.causes.memory_share import HALF, SURE, memory_share, share_fact, share_of_loss
+from gaptop.valleys.causes.memory_share import HALF, SURE, Share, memory_share, share_fact, share_of_loss
 from gaptop.valleys.causes.rule import (
     CERTAIN,
     DOUBTED,
@@ -103,15 +103,15 @@ def cache_pressure(evidence: Evidence) -> Finding:
     return Finding("cache_pressure", min(score, SECONDED), detail, facts, (flood,))
 
 
-def _weighed(share: float, score: float, detail: str, facts: tuple[Fact, ...]) -> Finding:
+def _weighed(share: Share, score: float, detail: str, facts: tuple[Fact, ...]) -> Finding:
     """With new prompts in the same steps: what is computed again is in no counter, so that shares are estimates."""
     told = share_fact(share)
-    if share < HALF:
+    if share.middle < HALF:
         more = (f"{told.says}; slower steps cost more",)
         return Finding("cache_pressure", min(score, POSSIBLE), detail, facts, more)
     facts = (*facts, told)
-    if share < SURE:
-        return Finding("cache_pressure", min(score, SECONDED), detail, facts, unseen=(MINGLED,))
+    if share.least < SURE:
+        return Finding("cache_pressure", min(score, SECONDED), detail, facts, unseen=(MINGLED,) if share.again else ())
     return Finding("cache_pressure", score, detail, facts)
 
 
@@ -143,8 +143,8 @@ def _roomy(evidence: Evidence, kv: Gauge, preempted: float) -> Finding | None:
         score = STRONG if again >= OUTWEIGHS * usual and _slowed(evidence) else LIKELY
         return Finding("cache_pressure", score, "recompute after preemption", (*facts, *recomputed_fact(evidence)))
     moved = heavy_traffic(evidence)
-    swapped = share_of_loss(evidence)
-    if preempted >= 1.0 and moved is not None and (swapped is None or swapped >= HALF):
+    share = share_of_loss(evidence)
+    if preempted >= 1.0 and moved is not None and (share is None or share.middle >= HALF):
         told = Fact("sched.preemptions", round(preempted, 1), "preemptions", f"{preempted:.0f} preemptions")
         return Finding("cache_pressure", SECONDED, "swapping", (*facts, told, moved))
     size = _too_large(evidence, kv)

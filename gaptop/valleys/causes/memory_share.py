@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import log
-from typing import Final
+from typing import Final, NamedTuple
 
 from gaptop.valleys.causes.pace import prompts_explain, step_times
 from gaptop.valleys.causes.rule import KV_TIGHT, SOME
@@ -17,15 +17,29 @@ CLEARLY: Final = 2 / 3
 """...and from here on it cost twice what the rest did."""
 
 SURE: Final = 0.9
-"""Under this it is no sure verdict: what is computed again is an estimate, and twice as much has been seen."""
+"""Under this it is no sure verdict: how many tokens are computed again is an estimate."""
 
 BARE: Final = 0.2
 """Of a usual step at least, its decoding takes: what two operating points say of it is rough."""
 
 
-def memory_share(evidence: Evidence) -> float | None:
-    """The full cache's share of the progress lost, in 0..1, the rest being the new prompts'; None where the cache is
-    not full with somebody waiting for it, where the prompts explain no slower steps, or where it was not all seen."""
+class Share(NamedTuple):
+    """The full cache's share of the progress lost, in 0..1, as two readings bound it; ``again``: some was computed
+    again."""
+
+    least: float
+    most: float
+    again: bool
+
+    @property
+    def middle(self) -> float:
+        """What decides."""
+        return (self.least + self.most) / 2.0
+
+
+def memory_share(evidence: Evidence) -> Share | None:
+    """The full cache's share, the rest being the new prompts'; None where the cache is not full with somebody waiting
+    for it, where the prompts explain no slower steps, or where it was not all seen."""
     kv, waiting = evidence.kv, evidence.waiting
     if kv is None or kv.high < KV_TIGHT or prompts_explain(evidence) is False:
         return None
@@ -33,34 +47,43 @@ def memory_share(evidence: Evidence) -> float | None:
     return share_of_loss(evidence) if queue or (evidence.preemptions or 0.0) > 0.0 else None
 
 
-def share_of_loss(evidence: Evidence) -> float | None:
+def share_of_loss(evidence: Evidence) -> Share | None:
     """What the smaller batch cost, and what was computed again, of all progress lost.
 
-    Progress is batch times pace, so that losses add up as logarithms. A step takes its decoding's time, and some for
-    each prompt token in it: two operating points, the usual one and this, tell both. None without either of them, or
-    where nobody knows what preempted requests computed again.
+    Progress is batch times pace, so that losses add up as logarithms. The pace is taken against the usual steps, and
+    against steps without any prompt: a token takes its time whatever the step, so that two operating points, the usual
+    one and this, tell what decoding takes, if roughly. None without either of them, or where nobody knows what
+    preempted requests computed again.
     """
-    running, new, again = evidence.running, evidence.prompt_flow, evidence.recomputed_flow
-    times = step_times(evidence)
+    running, new, usual_new = evidence.running, evidence.prompt_flow, evidence.prompt_before
+    again, times = evidence.recomputed_flow, step_times(evidence)
     if again is None and evidence.preemptions == 0.0:
         again = 0.0
-    if running is None or not running.before or not running.mean or new is None or again is None or times is None:
+    if new is None or usual_new is None or again is None or times is None:
+        return None
+    if running is None or not running.before or not running.mean:
         return None
     usual, now = times
-    then_held, now_held = (evidence.prompt_before or 0.0) * usual, (new + again) * now
-    decoding = usual
-    if now > usual and now_held > then_held:
-        token = (now - usual) / (now_held - then_held)
-        decoding = max(usual - token * then_held, BARE * usual)
     batch = -log(min(1.0, running.mean / running.before))
-    pace = -log(min(1.0, decoding / now))
-    if batch + pace <= 0.0:
-        return None
     mix = again / (again + new) if again + new > 0.0 else 0.0
-    return (batch + pace * mix) / (batch + pace)
+    decoding = _decoding(usual, now, usual_new * usual, (new + again) * now)
+    paces = [-log(min(1.0, least / now)) for least in (usual, decoding)]
+    shares = [(batch + pace * mix) / (batch + pace) for pace in paces if batch + pace > 0.0]
+    return Share(min(shares), max(shares), again > 0.0) if shares else None
 
 
-def share_fact(share: float) -> Fact:
+def _decoding(usual: float, now: float, usual_tokens: float, tokens: float) -> float:
+    """Seconds of a usual step without the prompt tokens in it."""
+    if now <= usual or tokens <= usual_tokens:
+        return usual
+    token = (now - usual) / (tokens - usual_tokens)
+    return max(usual - token * usual_tokens, BARE * usual)
+
+
+def share_fact(share: Share) -> Fact:
     """That share in words."""
-    says = f"the full cache cost about {share:.0%} of the progress lost: by a smaller batch, and by computing again"
-    return Fact("sched.running", round(share, 2), "ratio", says)
+    least, most = f"{share.least:.0%}", f"{share.most:.0%}"
+    part = most if least == most else f"{least} to {most}"
+    how = "by a smaller batch, and by computing again" if share.again else "by a smaller batch"
+    says = f"the full cache cost about {part} of the progress lost, {how}"
+    return Fact("sched.running", round(share.middle, 2), "ratio", says)

@@ -10,6 +10,10 @@ MOST: Final = 0.75
 """Share of the usual steps' time, at most, that a server spends on prompts: what would need more is no explanation."""
 
 
+NEVER_PREEMPT: Final = frozenset({"llamacpp"})
+"""Engines that hold a request's memory until it ends, so that nothing is ever computed again."""
+
+
 def step_times(evidence: Evidence) -> tuple[float, float] | None:
     """Seconds of a usual step and of one now; without a counter of steps those between two tokens of one request."""
     running = evidence.running
@@ -35,9 +39,11 @@ def prompts_explain(evidence: Evidence) -> bool | None:
     """
     flow, before, again = evidence.prompt_flow, evidence.prompt_before, evidence.recomputed_flow
     times = step_times(evidence)
-    if flow is None or not before or times is None or (again is None and evidence.preemptions):
+    if again is None and (evidence.preemptions == 0.0 or evidence.engine in NEVER_PREEMPT):
+        again = 0.0
+    if flow is None or not before or times is None or again is None:
         return None
-    pace, came = times[0] / times[1], flow + (again or 0.0)
+    pace, came = times[0] / times[1], flow + again
     if pace >= 1.0:
         return True
     more = came / before

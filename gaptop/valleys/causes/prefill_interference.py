@@ -66,9 +66,9 @@ def prefill_interference(evidence: Evidence) -> Finding:
 def _beside_full_cache(evidence: Evidence, said: Finding) -> Finding:
     """Prompts in the steps of a batch that a full cache keeps small: the one that cost more is the cause."""
     share = memory_share(evidence)
-    if share is None or share < HALF:
+    if share is None or share.middle < HALF:
         return said
-    most = HINTED if share < CLEARLY else POSSIBLE
+    most = HINTED if share.middle < CLEARLY else POSSIBLE
     return replace(said, score=min(said.score, most), against=(*said.against, share_fact(share).says))
 
 
