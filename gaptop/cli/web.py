@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -96,7 +97,8 @@ def web(ctx: click.Context, *, target: Target, port: int, page: bool, look: Look
     if not page and importlib.util.find_spec("textual_serve") is None:
         raise Stop(
             "the screen in a browser is made by textual-serve, which is not installed here; "
-            "pip install 'gaptop[web]' brings it (in gaptop's folder: pip install '.[web]'); or watch in the terminal.",
+            f"{sys.executable} -m pip install 'gaptop[web]' brings it (in gaptop's folder: '.[web]'); or watch in the "
+            "terminal.",
             Exit.USAGE,
         )
     if not page:

@@ -66,7 +66,8 @@ def devices_json(views: Mapping[str, SourceView], rounding: Iterable[Rounded]) -
 def ledger_of(
     timeline: Timeline, assessment: Assessment, valleys: Sequence[Valley], start: float, end: float
 ) -> tuple[LedgerRow, ...]:
-    """The ledger of a part of the stream; a valley that reaches beyond it counts with what is inside."""
+    """The ledger of a part of the stream: a valley that reaches beyond it counts with what is inside, and of its
+    devices only those count that ``assessment`` is about."""
     rounding = {item.device: item.rounding for item in assessment.rounding}
     times, taken, counted = [], Taken(), {}
     for item in assessment.watched:
@@ -81,7 +82,9 @@ def ledger_of(
     for valley in sorted(valleys, key=lambda item: not item.final):
         idle = by_cause(timeline, valley, taken, start=start, counted=counted, rounding=rounding)
         lost += ledger.losses(valley, valley.server or "server", idle, start, end)
-    return ledger.rows(times, lost)
+    mine = {item.device for item in assessment.watched}
+    others = {name for valley in valleys for name in valley.devices} - mine
+    return tuple(row for row in ledger.rows(times, lost) if row.device not in others)
 
 
 def _time_of(timeline: Timeline, item: Watched, rounding: str, start: float, end: float) -> ledger.DeviceTime:

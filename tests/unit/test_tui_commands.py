@@ -146,6 +146,15 @@ async def test_enter_right_after_typing_what_nothing_matches_runs_nothing() -> N
         assert isinstance(screen.app.screen, CommandPalette)
 
 
+async def test_keys_right_after_the_answer_to_a_question_are_for_the_screen() -> None:
+    async with running() as screen:
+        await screen.press("g")
+        await _type_at_once(screen, *"14:02:42", "enter", "v")
+        assert "is no time" not in screen.text
+        assert "valleys:" in screen.text
+        assert not screen.app._main.view.following
+
+
 async def test_typing_on_takes_an_early_enter_back() -> None:
     async with running() as screen:
         await screen.press("colon")

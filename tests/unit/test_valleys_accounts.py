@@ -17,6 +17,7 @@ from gaptop.valleys.accounts import with_own_tokens
 from gaptop.valleys.idle_time import Taken, by_cause
 from gaptop.valleys.member import Member
 from gaptop.valleys.model import Cause, Segment, Valley, ValleyKind, Verdict
+from gaptop.valleys.report_devices import ledger_of
 
 from .valley_server import BACK, END, LOW, engine, quiet_between, server, stopped_progress
 from .valley_streams import API, ENGINE, Stream, analyse, only, stairs, total
@@ -106,6 +107,20 @@ def test_segments_reach_the_ledger_of_a_stream_and_of_a_window() -> None:
         made = report.build(timeline, state, window=window)["ledger"]
         seconds = {row["cause"]: row["device_seconds"] for row in made}
         assert (seconds["no_demand"], seconds["host_starvation"]) == pytest.approx(wanted, abs=0.3)
+
+
+def test_the_ledger_of_one_of_several_devices_holds_nothing_of_the_others() -> None:
+    stream = Stream(25)
+    for name in ("a", "b"):
+        stream.device(stairs((0, 1.0), (10, 0.0), (13, 1.0)), source=f"nvml/GPU-{name}")
+    stream.metrics(server(sched__running=stairs((0, 8), (10, 0), (13, 8))))
+    stream.stacks(API, "api", lambda t: "idle")
+    timeline, state = analyse(stream.lines())
+    assert {len(item.devices) for item in state.valleys} == {2}
+    one = dataclasses.replace(state, watched=state.watched[:1])
+    rows = ledger_of(timeline, one, one.valleys, 0.0, 25.0)
+    assert {row.device for row in rows} == {state.watched[0].device}
+    assert sum(row.device_seconds for row in rows) == pytest.approx(25.0, abs=0.3)
 
 
 def test_a_progress_valley_leaves_to_a_utilisation_valley_inside_it_what_that_one_tells() -> None:

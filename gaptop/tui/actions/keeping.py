@@ -51,7 +51,7 @@ class Keeping(Acting):
         when = scene.clock(scene.valley.start_s, 1)
         text = verdict_markdown(scene.valley, when, " ".join(server.split()) or "no server seen", scene.now)
         self.copy_to_clipboard(text)
-        self._put("Verdict copied, and written", ".md", text)
+        self._put("Verdict sent to the terminal's clipboard, and written", ".md", text)
 
     def _put(self, what: str, suffix: str, text: str) -> None:
         keeper = self._options.keeper

@@ -12,7 +12,7 @@ from gaptop.tui.devices import devices
 from gaptop.tui.ranged import Ranged
 from gaptop.tui.scene import Scene
 from gaptop.valleys.cost import NO_LOSS
-from gaptop.valleys.model import LETTERS, Cause, LedgerRow
+from gaptop.valleys.model import LETTERS, Cause, LedgerRow, Valley
 
 _SMALL: Final = 0.05
 """Device-seconds under which a cause is told by its tokens."""
@@ -32,17 +32,22 @@ class Total:
 def ledger_pieces(scene: Scene, width: int) -> list[Piece]:
     """Since the start: losses of device time, then those of tokens alone, each group ranked by its own measure, which
     it names; then the whole (busy, spread idle …), then what is no loss; the end gives way."""
-    return _pieces(scene, "LEDGER", scene.assessment.now, scene.assessment.ledger, width)
+    return _pieces(scene, "LEDGER", 0.0, scene.assessment.now, scene.assessment.ledger, width)
 
 
 def range_pieces(scene: Scene, found: Ranged, width: int) -> list[Piece]:
     """The same of a part: what is selected, or what is on screen."""
     title = "SELECTED" if found.selected else "IN VIEW"
-    return _pieces(scene, title, found.end - found.start, found.rows, width)
+    return _pieces(scene, title, found.start, found.end, found.rows, width)
 
 
-def _pieces(scene: Scene, title: str, seconds: float, rows: Sequence[LedgerRow], width: int) -> list[Piece]:
-    totals = _totals(rows)
+def _reaches(valley: Valley, start: float) -> bool:
+    return valley.end_s is None or valley.end_s > start
+
+
+def _pieces(scene: Scene, title: str, start: float, end: float, rows: Sequence[LedgerRow], width: int) -> list[Piece]:
+    listed = [item for item in scene.assessment.valleys if item.start_s < end and _reaches(item, start)]
+    totals = _totals(rows, listed)
     if not totals:
         return [
             (f" {title} ", palette.BOLD),
@@ -55,13 +60,13 @@ def _pieces(scene: Scene, title: str, seconds: float, rows: Sequence[LedgerRow],
         ("", [total for total in totals if total.cause not in palette.TITLES], ""),
         ("", [total for total in totals if total.cause in NO_LOSS], " (no loss)"),
     )
-    pieces: list[Piece] = [(f" {title} ", palette.BOLD), (f"{figures.seconds(seconds)} ", palette.DIM)]
-    for name, group, end in groups:
+    pieces: list[Piece] = [(f" {title} ", palette.BOLD), (f"{figures.seconds(end - start)} ", palette.DIM)]
+    for name, group, note in groups:
         for index, total in enumerate(sorted(group, key=lambda total: (-_rank(total), -total.seconds))):
             more = [(" |" if scene.glyphs.ascii else " │", palette.DIM)] if index == 0 and len(pieces) > 2 else []
             if index == 0 and name:
                 more.append((f" {name}" if len(pieces) > 2 else name, palette.DIM))
-            more += _entry(scene, total, width, end)
+            more += _entry(scene, total, width, note)
             if width_of(pieces) + width_of(more) > width - 2:
                 return [*pieces, (f" {scene.glyphs.ellipsis}", palette.DIM)]
             pieces += more
@@ -119,7 +124,8 @@ def _entry(scene: Scene, total: Total, width: int, end: str) -> list[Piece]:
     ]
 
 
-def _totals(rows: Sequence[LedgerRow]) -> list[Total]:
+def _totals(rows: Sequence[LedgerRow], valleys: Sequence[Valley]) -> list[Total]:
+    """``valleys``: those that are listed, as one of several devices stands in the rows of each."""
     devices = len({row.device for row in rows}) or 1
     grouped: dict[str, list[LedgerRow]] = {}
     for row in rows:
@@ -133,7 +139,9 @@ def _totals(rows: Sequence[LedgerRow]) -> list[Total]:
                 sum(row.device_seconds for row in group),
                 sum(shares) / devices if shares else None,
                 sum(tokens) if (tokens := [row.tokens_lost for row in group if row.tokens_lost is not None]) else None,
-                sum(row.valleys for row in group),
+                max(*(row.valleys for row in group), sum(item.verdict.cause == cause for item in valleys))
+                if len(group) > 1
+                else group[0].valleys,
             )
         )
     return totals

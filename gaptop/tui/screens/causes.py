@@ -40,8 +40,9 @@ class ChooseCauses(ModalScreen[frozenset[Cause] | None]):
         yield OptionList(*(Option(self._line(cause), id=cause) for cause in self._listed), id="causes")
 
     def on_key(self, event: events.Key) -> None:
-        """A cause's own letter marks it."""
-        cause = _CAUSES.get(event.character or "")
+        """A cause's own letter marks it; a small one does where no cause has it for its own."""
+        letter = event.character or ""
+        cause = _CAUSES.get(letter) or _CAUSES.get(letter.upper())
         if cause in self._listed:
             self._toggle(self._listed.index(cause))
             event.stop()

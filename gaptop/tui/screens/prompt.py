@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
+
+
+class Answer(Input):
+    """What is typed on after Enter is for what comes next: it comes here only as Enter is still on its way."""
+
+    _given = False
+
+    async def _on_key(self, event: events.Key) -> None:
+        if not self._given:
+            self._given = event.key == "enter"
+            await super()._on_key(event)
+            return
+        event.stop()
+        event.prevent_default()
+        again = events.Key(event.key, event.character)
+        again.set_sender(self.app)
+        self.app.post_message(again)
 
 
 class Prompt(ModalScreen[str | None]):
@@ -22,7 +40,7 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Horizontal(id="prompt"):
             yield Static(f" {self._question} ", markup=False, id="question")
-            yield Input(self._value, compact=True, id="answer")
+            yield Answer(self._value, compact=True, id="answer")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
