@@ -83,7 +83,7 @@ def ledger_of(
         idle = by_cause(timeline, valley, taken, start=start, counted=counted, rounding=rounding)
         lost += ledger.losses(valley, valley.server or "server", idle, start, end)
     mine = {item.device for item in assessment.watched}
-    others = {name for valley in valleys for name in valley.devices} - mine
+    others = {name for valley in valleys for name in valley.devices if mine and name not in mine}
     return tuple(row for row in ledger.rows(times, lost) if row.device not in others)
 
 

@@ -60,7 +60,7 @@ def _recording(folder: Path) -> list[Row]:
     what = f"gaptop open, an hour ({hour.write(path, 3600)} lines)"
     taken = [_first_frame(["open", str(path)], folder) for _ in range(_TIMES)]
     with Screen(["open", str(path)], folder) as screen:
-        whole = screen.until("stream ended", seconds=_PATIENCE)
+        whole = screen.until("end of the recording", seconds=_PATIENCE)
         cpu = processes.spent(screen.pid).own
     read = f"{whole:.1f} s" if whole is not None else f"not within {_PATIENCE:.0f} s"
     return [_frame(f"{what}: first frame", taken, 2.0), told(f"{what}: all judged", f"{read} ({cpu:.1f} s of CPU)")]

@@ -51,6 +51,9 @@ def test_what_an_engine_hardly_ever_does_tells_of_a_gap_beside_which_it_was_seen
     assert verdict.cause == cause
     assert verdict.confidence == "medium"
     assert [text for text in verdict.unseen if FEW in text]
+    told = [fact.says for fact in verdict.evidence if fact.signal == "host.thread_activity"]
+    assert told
+    assert all(text.endswith("(of the few samples about so short a gap)") for text in told)
 
 
 @pytest.mark.parametrize("activity", ["device_sync", "other"])
