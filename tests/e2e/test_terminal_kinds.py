@@ -124,8 +124,9 @@ def test_a_recording_that_was_cut_says_so_and_opens(tmp_path: Path, recording: P
     (tmp_path / "cut.gaptop").write_bytes(whole[: len(whole) * 2 // 3])
     with Terminal(tmp_path) as terminal:
         terminal.type(f"{GAPTOP} open cut.gaptop; echo code=$?")
-        terminal.until(
-            "vLLM", "LEDGER", "queue", "cut.gaptop was read up to its last whole line only: its last part is missing"
-        )
+        # News of more than one line stands over the ledger for a while.
+        terminal.until("vLLM", "queue", "cut.gaptop was read up to its last whole line only: its last part is missing")
+        terminal.press("Escape")
+        terminal.until("vLLM", "LEDGER", "queue")
         terminal.press("q")
         terminal.until("code=0")
